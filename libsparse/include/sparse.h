@@ -1,0 +1,348 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * libsparse: exact frames from compressed video at random positions, at the
+ * cost of the pictures they depend on.
+ *
+ * Frame k is the k-th picture that a linear decode of the stream by the same
+ * FFmpeg puts out. Every function here either delivers the pixels of exactly
+ * that picture or fails with a negative code and a message.
+ */
+#ifndef SPARSE_H
+#define SPARSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define SPARSE_API __declspec(dllexport)
+#elif defined(__GNUC__)
+#define SPARSE_API __attribute__((visibility("default")))
+#else
+#define SPARSE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Interface version; the major number is the shared object's version. */
+#define SPARSE_VERSION_MAJOR 0
+#define SPARSE_VERSION_MINOR 1
+#define SPARSE_VERSION_PATCH 0
+
+/* "0.1.0"; static storage. Thread-safety: safe. */
+SPARSE_API const char *sparse_version(void);
+
+/* The FFmpeg release inside and its patch series, "7.1.5+sparse"; static
+ * storage. Thread-safety: safe. */
+SPARSE_API const char *sparse_ffmpeg_version(void);
+
+/*
+ * Result codes. Functions return 0 or a count on success, one of these on
+ * failure; the message that goes with it is in the SparseError that the
+ * caller passed (see below).
+ */
+enum SparseCode {
+    SPARSE_OK = 0,
+    SPARSE_ERR_MEMORY = -1,      /* an allocation failed */
+    SPARSE_ERR_ARGUMENT = -2,    /* a bad argument: the caller's mistake */
+    SPARSE_ERR_SOURCE = -3,      /* can't be opened or read, or holds no video */
+    SPARSE_ERR_UNSUPPORTED = -4, /* a codec or construct that can't be had exactly */
+    SPARSE_ERR_DECODE = -5,      /* damaged data in what the request depends on */
+    SPARSE_ERR_INDEX = -6,       /* a frame index outside the stream */
+    SPARSE_ERR_INTERRUPTED = -7, /* the progress callback asked to stop */
+    SPARSE_ERR_CLOSED = -8       /* the source under the reader has gone */
+};
+
+/* Name of a code, "SPARSE_ERR_SOURCE"; static storage. Thread-safety: safe. */
+SPARSE_API const char *sparse_code_name(int code);
+
+/*
+ * Where functions that can fail leave their message. A caller-owned plain
+ * struct; every function that takes one accepts NULL. The message names the
+ * file, and the frame where one is concerned, and is valid UTF-8 as far as
+ * the file name is.
+ */
+#define SPARSE_MESSAGE_SIZE 512
+typedef struct SparseError {
+    int code;                          /* enum SparseCode */
+    int64_t frame;                     /* display index concerned, or -1 */
+    char message[SPARSE_MESSAGE_SIZE]; /* "" after success */
+} SparseError;
+
+/* ---- Log ---------------------------------------------------------------- */
+
+enum SparseLogLevel {
+    SPARSE_LOG_ERROR = 0,
+    SPARSE_LOG_WARNING = 1,
+    SPARSE_LOG_INFO = 2,
+    SPARSE_LOG_DEBUG = 3
+};
+
+/*
+ * Called for each line that libsparse or its FFmpeg has to say, from the
+ * thread that works at that moment. Without a callback nothing is said:
+ * libsparse never prints.
+ */
+typedef void (*SparseLogCallback)(void *user, int level, const char *line);
+
+/* ---- Opening ------------------------------------------------------------ */
+
+typedef struct SparseReader SparseReader;
+
+/*
+ * A source that is read through callbacks.
+ *
+ * read: up to size bytes at offset into buf; returns the number read, 0 at or
+ *       after the end, negative on failure. May return fewer than asked.
+ * size: the total length in bytes, or negative when it can't be told (the
+ *       source is then read to its end once to find out).
+ *
+ * They are called from the thread that calls into the reader (with threads
+ * above 1 also from its workers, never two at a time) and must not call back
+ * into the reader.
+ */
+typedef struct SparseIO {
+    void *user;
+    int64_t (*read)(void *user, uint8_t *buf, int64_t offset, int64_t size);
+    int64_t (*size)(void *user);
+} SparseIO;
+
+enum SparseIndexMode {
+    SPARSE_INDEX_LAZY = 0, /* only the segments that requests touch, where the
+                              container's sample table allows it */
+    SPARSE_INDEX_WHOLE = 1 /* one header pass over the stream before the first
+                              request */
+};
+
+/* Settings of a reader. Fill with sparse_default_settings() first. */
+typedef struct SparseSettings {
+    int stream_index;   /* container stream index; -1 (default): the first
+                           video stream, as ffmpeg's -map 0:v:0 */
+    int threads;        /* worker threads at most, 1..64; default 1 */
+    int index_mode;     /* enum SparseIndexMode; default lazy */
+    const char *name;   /* shown in messages for sources without a path;
+                           default NULL: "<memory>" or "<stream>" */
+    SparseLogCallback log; /* default NULL: silent */
+    void *log_user;
+    uint64_t reserved[8]; /* zero */
+} SparseSettings;
+
+SPARSE_API void sparse_default_settings(SparseSettings *settings);
+
+/*
+ * Open a reader. On success *reader is the new handle, to be closed with
+ * sparse_close(); on failure it is NULL. settings may be NULL for defaults.
+ *
+ * sparse_open_memory() does not copy: data must stay valid until the close.
+ * sparse_open_io() copies *io; io->user must stay valid until the close.
+ *
+ * Thread-safety: safe; one reader is for one thread at a time, several
+ * readers may be used from several threads at once.
+ */
+SPARSE_API int sparse_open_path(SparseReader **reader, const char *path,
+                                const SparseSettings *settings, SparseError *error);
+SPARSE_API int sparse_open_memory(SparseReader **reader, const uint8_t *data, size_t size,
+                                  const SparseSettings *settings, SparseError *error);
+SPARSE_API int sparse_open_io(SparseReader **reader, const SparseIO *io,
+                              const SparseSettings *settings, SparseError *error);
+
+/* Close and set *reader to NULL; *reader may be NULL already. */
+SPARSE_API void sparse_close(SparseReader **reader);
+
+/* ---- Facts -------------------------------------------------------------- */
+
+/*
+ * What the container and the parameter sets say of the stream. Strings are
+ * static or live as long as the reader.
+ */
+typedef struct SparseInfo {
+    const char *container;    /* FFmpeg's short name, "mov,mp4,..." */
+    const char *codec;        /* "h264", "hevc", ... */
+    const char *profile;      /* "High", or "" */
+    const char *pixel_format; /* FFmpeg's name of the native format, "yuv420p" */
+    int stream_index;
+    int sparse;        /* 1: closures are found by header pass; 0: the codec is
+                          read linearly from a key frame */
+    int width, height; /* as put out: cropped, before rotation */
+    int rotation;      /* degrees clockwise that a viewer turns the picture, one of
+                          0, 90, 180, 270, from the display matrix; not applied here */
+    int flip;          /* 1: mirrored left-right before the rotation */
+    int64_t frame_count_header; /* as the container tells it, or -1 */
+    int64_t packet_count;       /* packets of the stream, or -1 when not known yet */
+    double average_fps;         /* or 0 */
+    double duration_seconds;    /* of the stream, or of the container, or 0 */
+    double begin_seconds;       /* stream start time as the container tells it, or 0 */
+    int64_t bit_rate;           /* bits a second, or 0 */
+    int sar_num, sar_den;       /* sample aspect ratio; 0/1 when unknown */
+    int bits_per_component;
+    const char *color_range, *color_space, *color_primaries, *color_transfer; /* FFmpeg's names,
+                                                                            or "unknown" */
+    int time_base_num, time_base_den;
+    int64_t source_size; /* bytes, or -1 */
+    uint64_t reserved[8];
+} SparseInfo;
+
+SPARSE_API int sparse_info(SparseReader *reader, SparseInfo *info, SparseError *error);
+
+/*
+ * Number of frames a linear decode puts out. Exact; builds as much of the
+ * index as that takes. Negative on failure.
+ */
+SPARSE_API int64_t sparse_frame_count(SparseReader *reader, SparseError *error);
+
+/* One entry of the display order. */
+typedef struct SparseFrameInfo {
+    int64_t pts;       /* in time_base; INT64_MIN when unknown */
+    int64_t duration;  /* in time_base, to the next frame in display order; the
+                          last one's from its packet; 0 when unknown */
+    double pts_seconds, duration_seconds;
+    int64_t picture;   /* picture id: the packet, counted from 0 in decode order, in which
+                          the picture begins */
+    int key;           /* the packet is marked as a key frame */
+    char picture_type; /* 'I', 'P', 'B', or '?' before the index covers it */
+} SparseFrameInfo;
+
+/* Fill out[0..count) for the frames first..first+count-1. */
+SPARSE_API int sparse_frame_info(SparseReader *reader, int64_t first, int64_t count,
+                                 SparseFrameInfo *out, SparseError *error);
+
+/* Called now and then during long work with the share done, 0..1; a non-zero
+ * return stops the work with SPARSE_ERR_INTERRUPTED. */
+typedef int (*SparseProgress)(void *user, double share);
+
+/* Build the whole index now. progress may be NULL. */
+SPARSE_API int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user,
+                                  SparseError *error);
+
+/* ---- Plans -------------------------------------------------------------- */
+
+typedef struct SparsePlan SparsePlan;
+
+/*
+ * The pictures that frames indices[0..count) cost: builds the index as far as
+ * needed, reconstructs nothing. indices may hold repeats, in any order;
+ * negative ones are errors here.
+ */
+SPARSE_API int sparse_plan_create(SparsePlan **plan, SparseReader *reader, const int64_t *indices,
+                                  size_t count, SparseError *error);
+SPARSE_API void sparse_plan_free(SparsePlan **plan);
+
+typedef struct SparsePlanFacts {
+    size_t target_count;      /* distinct targets */
+    size_t reconstruct_count; /* pictures to reconstruct: the closure's size */
+    int64_t bytes;            /* compressed bytes of the closure */
+    int64_t linear_count;     /* pictures a decode from the last key frame at or before each
+                                 target up to the target would rebuild, segments counted once */
+    const int64_t *targets;     /* [target_count] distinct display indices, ascending */
+    const int64_t *reconstruct; /* [reconstruct_count] picture ids in decode order */
+} SparsePlanFacts;
+
+/* The arrays belong to the plan. Thread-safety: safe. */
+SPARSE_API void sparse_plan_facts(const SparsePlan *plan, SparsePlanFacts *facts);
+
+/* Direct references of one picture of the plan: up to capacity ids into refs;
+ * returns their number, or SPARSE_ERR_ARGUMENT when the picture is not in the plan. */
+SPARSE_API int sparse_plan_references(const SparsePlan *plan, int64_t picture, int64_t *refs,
+                                      size_t capacity);
+
+/* ---- Frames ------------------------------------------------------------- */
+
+enum SparseFormat {
+    SPARSE_FORMAT_RGB24 = 0, /* 8-bit R, G, B, interleaved; converted exactly as
+                                `ffmpeg -pix_fmt rgb24` does */
+    SPARSE_FORMAT_GRAY = 1,  /* 8-bit gray, as `ffmpeg -pix_fmt gray` */
+    SPARSE_FORMAT_NATIVE = 2 /* the planes as decoded, packed rows one after
+                                another, samples over 8 bit as 16-bit little endian */
+};
+
+/* One plane of a picture in native form. */
+typedef struct SparsePlaneLayout {
+    int width, height;    /* samples */
+    int bytes_per_sample; /* per pixel for interleaved formats */
+    int channels;         /* interleaved components, 1 for planar formats */
+    size_t row_bytes;     /* width * bytes_per_sample */
+    size_t offset;        /* into the packed picture */
+} SparsePlaneLayout;
+
+#define SPARSE_MAX_PLANES 4
+typedef struct SparseLayout {
+    int format; /* enum SparseFormat */
+    int width, height;
+    int plane_count;
+    SparsePlaneLayout planes[SPARSE_MAX_PLANES];
+    size_t size;              /* bytes of one packed picture */
+    const char *pixel_format; /* FFmpeg's name; static storage */
+    int component_depth;      /* significant bits a sample */
+} SparseLayout;
+
+/*
+ * Layout of frame index in the given format. Frames of one stream may differ
+ * where its resolution or format changes.
+ */
+SPARSE_API int sparse_frame_layout(SparseReader *reader, int64_t index, int format,
+                                   SparseLayout *layout, SparseError *error);
+
+/* Where one frame goes. */
+typedef struct SparseTarget {
+    uint8_t *data;      /* first row; for NATIVE the packed picture */
+    ptrdiff_t row_step; /* bytes from one row to the next (RGB24, GRAY); 0: packed.
+                           Not used for NATIVE */
+    size_t size;        /* writable bytes at data; checked */
+} SparseTarget;
+
+/*
+ * Decode frames indices[0..count) into targets[0..count). Repeats are decoded
+ * once. Nothing is written outside the rows' width*channels bytes. When it
+ * fails, the contents of all targets are undefined.
+ *
+ * width and height, when not 0, are the size the caller has made room for: a
+ * frame of another size is SPARSE_ERR_UNSUPPORTED.
+ */
+SPARSE_API int sparse_get_frames(SparseReader *reader, const int64_t *indices, size_t count,
+                                 int format, const SparseTarget *targets, int width, int height,
+                                 SparseError *error);
+
+/* ---- Linear decode, for comparison -------------------------------------- */
+
+/*
+ * One plain linear decode of the stream by the same FFmpeg with nothing of the
+ * sparse path used: the reference that sparse_get_frames() promises to equal.
+ */
+typedef struct SparseLinear SparseLinear;
+
+SPARSE_API int sparse_linear_open(SparseLinear **linear, SparseReader *reader, SparseError *error);
+/* The next frame into target; 1 when one was written, 0 at the end. layout and
+ * target may be NULL (the frame is then decoded and dropped); *damaged is set
+ * to 1 when the decoder reports an error in this frame. */
+SPARSE_API int sparse_linear_next(SparseLinear *linear, int format, const SparseTarget *target,
+                                  int64_t *pts, int *damaged, SparseError *error);
+/* Layout of the frame that sparse_linear_next() will write next; 1, or 0 at the end. */
+SPARSE_API int sparse_linear_peek(SparseLinear *linear, int format, SparseLayout *layout,
+                                  SparseError *error);
+SPARSE_API void sparse_linear_close(SparseLinear **linear);
+
+/* ---- Counters ----------------------------------------------------------- */
+
+/* Totals since the open or the last reset. */
+typedef struct SparseStats {
+    int64_t requests;
+    int64_t frames_returned;
+    int64_t pictures_reconstructed;
+    int64_t state_only_packets;
+    int64_t packets_read, bytes_read; /* compressed payload asked of the source */
+    int64_t source_bytes;             /* all bytes read from the source, headers included */
+    double open_seconds, index_seconds, decode_seconds, convert_seconds;
+    uint64_t reserved[8];
+} SparseStats;
+
+SPARSE_API void sparse_stats(const SparseReader *reader, SparseStats *stats);
+SPARSE_API void sparse_reset_stats(SparseReader *reader);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPARSE_H */
