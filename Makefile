@@ -1,0 +1,66 @@
+# Works on a bare Debian or Ubuntu: what is missing is installed by tools/bootstrap.sh, with apt-get
+# and, in .venv, with pip. Everything else goes to build/ and to ~/.cache/sparseframes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+
+C_FILES = $(shell find libsparse tests bench -name '*.[ch]' 2> /dev/null)
+PY_FILES = $(wildcard python tests tools bench)
+
+.PHONY: help demo test test-c test-python test-patches lint format sanitize bench build tools package clean
+
+help: ## say what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
+
+demo: package ## decode a few frames of a generated video, and compare the costs
+	$(BIN)/sparseframes demo
+
+test: lint test-patches test-c test-python ## all checks and tests
+
+lint: tools ## formatting, style and types
+	ruff check $(PY_FILES)
+	ruff format --check $(PY_FILES)
+	mypy python/sparseframes
+	mypy tools
+	clang-format --dry-run -Werror $(C_FILES)
+
+format: tools ## format the sources
+	ruff check --fix $(PY_FILES)
+	ruff format $(PY_FILES)
+	clang-format -i $(C_FILES)
+
+test-patches: tools ## apply the patch series to the pristine sources
+	python tools/check_patches.py
+
+test-c: build ## the C tests
+	meson test -C build --print-errorlogs
+
+test-python: package ## the Python tests, against the installed package
+	python -m pytest tests
+
+sanitize: tools ## the C tests with AddressSanitizer and UBSan, FFmpeg's code included
+	[ -e build-asan/build.ninja ] || meson setup build-asan -Dbuildtype=debugoptimized \
+	    -Db_sanitize=address,undefined -Dwerror=true
+	meson compile -C build-asan
+	meson test -C build-asan --print-errorlogs --timeout-multiplier 5
+
+bench: package ## the benchmarks
+	python -m bench
+
+build: tools ## the C library and its tests, in build/
+	[ -e build/build.ninja ] || meson setup build -Dwerror=true
+	meson compile -C build
+
+tools: ## the tools, in .venv
+	@tools/bootstrap.sh tools
+
+package: ## the Python package, in .venv
+	@tools/bootstrap.sh package
+
+clean: ## remove all that was made in the tree
+	rm -rf build build-asan .venv dist .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
