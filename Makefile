@@ -19,7 +19,7 @@ help: ## say what can be made
 demo: package ## decode a few frames of a generated video, and compare the costs
 	$(BIN)/sparseframes demo
 
-test: lint test-patches test-c test-python ## all checks and tests
+test: test-patches test-c test-python lint ## all checks and tests
 
 lint: tools ## formatting, style and types
 	ruff check $(PY_FILES)
