@@ -53,7 +53,7 @@ OPTIONS = """
     --disable-network --disable-iconv
     --enable-avformat --enable-avcodec --enable-swscale --enable-zlib --enable-pthreads
     --enable-runtime-cpudetect --enable-pic --enable-static --disable-shared --disable-stripping
-""".split()
+"""
 
 TOOLS = {
     "make": "make",
@@ -99,7 +99,7 @@ def check_tools() -> None:
 
 def configure_options(*, sanitize: bool, debug: bool) -> list[str]:
     """The arguments of FFmpeg's configure."""
-    options = [f"--prefix={NOMINAL_PREFIX}", f"--cc={shlex.join(compiler())}", *OPTIONS]
+    options = [f"--prefix={NOMINAL_PREFIX}", f"--cc={shlex.join(compiler())}", *OPTIONS.split()]
     for kind, names in COMPONENTS.items():
         options += [f"--enable-{kind}={name}" for name in names.split()]
     flags = ["-fvisibility=hidden"]
@@ -317,9 +317,7 @@ def main() -> int:
         "--dev", type=Path, metavar="DIR", help="build this patched source tree, incrementally"
     )
     parser.add_argument("--prefix", type=Path, help="where --dev installs")
-    parser.add_argument(
-        "--sanitize", action="store_true", help="with AddressSanitizer and UBSan"
-    )
+    parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UBSan")
     parser.add_argument("--debug", action="store_true", help="with debugging information")
     parser.add_argument("--print-key", action="store_true", help="print the key, build nothing")
     arguments = parser.parse_args()
