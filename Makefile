@@ -62,5 +62,5 @@ package: ## the Python package, in .venv
 	@tools/bootstrap.sh package
 
 clean: ## remove all that was made in the tree
-	rm -rf build build-asan .venv dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build build-asan build-wheel .venv dist .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -6,9 +6,10 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
+import pytest
+
 import build_ffmpeg
 import fetch_source
-import pytest
 
 CONTENT = b"an archive"
 SOURCE = dataclasses.replace(
@@ -142,8 +143,8 @@ def test_next_origin_is_tried(cache: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(fetch_source.shutil, "which", lambda name: None)
     urls = (wrong.as_uri(), (tmp_path / "none").as_uri(), right.as_uri())
     assert fetch_source.fetch(dataclasses.replace(SOURCE, urls=urls)) == cache / SOURCE.archive
+    (cache / SOURCE.archive).unlink()
     with pytest.raises(fetch_source.FetchError, match=SOURCE.variable):
-        (cache / SOURCE.archive).unlink()
         fetch_source.fetch(dataclasses.replace(SOURCE, urls=urls[:2]))
 
 

@@ -99,7 +99,7 @@ tools() {
         python3 -m venv "$venv"
     fi
     # one list of requirements, in pyproject.toml
-    requirements=$("$venv/bin/python" tools/requirements.py build cli dev test)
+    requirements="pip>=23.1 "$("$venv/bin/python" tools/requirements.py build cli dev test)
     # shellcheck disable=SC2086  # one word a requirement
     pip_install tools "$requirements" $requirements
 }
@@ -110,7 +110,7 @@ package() {
     pip_install package \
         "$(stamp python libsparse ffmpeg-patches tools meson.build meson_options.txt \
             pyproject.toml README.md)" \
-        --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/wheel .
+        --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build-wheel .
 }
 
 case ${1:-} in
