@@ -43,6 +43,7 @@ test-python: package ## the Python tests, against the installed package
 	python -m pytest tests
 
 sanitize: tools ## the C tests with AddressSanitizer and UBSan, FFmpeg's code included
+	python tools/build_ffmpeg.py --sanitize
 	[ -e build-asan/build.ninja ] || meson setup build-asan -Dbuildtype=debugoptimized \
 	    -Db_sanitize=address,undefined -Dwerror=true
 	meson compile -C build-asan
@@ -52,6 +53,7 @@ bench: package ## the benchmarks
 	python -m bench
 
 build: tools ## the C library and its tests, in build/
+	python tools/build_ffmpeg.py
 	[ -e build/build.ninja ] || meson setup build -Dwerror=true
 	meson compile -C build
 
