@@ -1,0 +1,36 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Decoded pictures into the caller's memory.
+ */
+#ifndef SPARSE_CONVERT_H
+#define SPARSE_CONVERT_H
+
+#include <libavutil/frame.h>
+
+#include "error.h"
+#include "sparse.h"
+
+/* Keeps swscale's tables from one picture to the next. One thread at a time;
+ * each worker has its own. */
+typedef struct SparseConverter SparseConverter;
+
+int sparse_converter_create(SparseConverter **converter, SparseError *error);
+void sparse_converter_free(SparseConverter **converter);
+
+/*
+ * The layout of a picture of this pixel format and size in the given enum
+ * SparseFormat; SPARSE_ERR_UNSUPPORTED for native formats that have no plain
+ * planes (palette, bitstream, big endian over 8 bit, hardware).
+ * Messages name no file. Thread-safety: safe.
+ */
+int sparse_convert_layout(int format, enum AVPixelFormat pix_fmt, int width, int height,
+                          SparseLayout *layout, SparseError *error);
+
+/* Write the picture into *target. Nothing is written outside the rows'
+ * width*channels bytes. Messages name no file. */
+int sparse_convert_frame(SparseConverter *converter, const AVFrame *frame, int format,
+                         const SparseTarget *target, SparseError *error);
+
+#endif /* SPARSE_CONVERT_H */

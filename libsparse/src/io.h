@@ -1,0 +1,58 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Bytes at offsets: a file, memory or callbacks behind one face.
+ */
+#ifndef SPARSE_IO_H
+#define SPARSE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "sparse.h"
+
+typedef struct SparseBytes SparseBytes;
+
+/* Open a file, memory (not copied) or callbacks (*io is copied). A path that
+ * isn't a regular file (a pipe) is read to its end into a spool first. Messages
+ * start with name, which must outlive the handle. On failure *bytes is NULL. */
+int sparse_bytes_open_path(SparseBytes **bytes, const char *path, const char *name,
+                           SparseError *error);
+int sparse_bytes_open_memory(SparseBytes **bytes, const uint8_t *data, size_t size,
+                             const char *name, SparseError *error);
+int sparse_bytes_open_io(SparseBytes **bytes, const SparseIO *io, const char *name,
+                         SparseError *error);
+void sparse_bytes_close(SparseBytes **bytes);
+
+/* The total length. Thread-safety: safe. */
+int64_t sparse_bytes_size(const SparseBytes *bytes);
+
+/* Up to size bytes at offset: fewer only at the end, 0 at or after it; negative
+ * SparseCode when the source can't be read. Thread-safety: safe; callbacks are
+ * called by one thread at a time. */
+int64_t sparse_bytes_read(SparseBytes *bytes, uint8_t *buffer, int64_t offset, int64_t size,
+                          SparseError *error);
+
+/* Bytes read from the source so far. Thread-safety: safe. */
+int64_t sparse_bytes_count(const SparseBytes *bytes);
+
+/*
+ * An append-only store that keeps what doesn't fit in memory in a temporary
+ * file without a name.
+ */
+typedef struct SparseSpool SparseSpool;
+
+/* limit: bytes to keep in memory at most. */
+int sparse_spool_create(SparseSpool **spool, int64_t limit, SparseError *error);
+void sparse_spool_free(SparseSpool **spool);
+/* Append; *offset becomes where the data is. Not thread-safe. */
+int sparse_spool_append(SparseSpool *spool, const uint8_t *data, int64_t size, int64_t *offset,
+                        SparseError *error);
+/* Exactly size bytes at offset. Thread-safety: safe when nothing is appended meanwhile. */
+int sparse_spool_read(const SparseSpool *spool, uint8_t *buffer, int64_t offset, int64_t size,
+                      SparseError *error);
+int64_t sparse_spool_size(const SparseSpool *spool);
+
+#endif /* SPARSE_IO_H */

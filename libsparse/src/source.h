@@ -1,0 +1,98 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The container: one video stream of a file, its description and its packets.
+ */
+#ifndef SPARSE_SOURCE_H
+#define SPARSE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <libavcodec/codec_par.h>
+#include <libavcodec/packet.h>
+#include <libavutil/rational.h>
+
+#include "error.h"
+#include "sparse.h"
+
+typedef struct SparseSource SparseSource;
+
+enum {
+    SPARSE_PACKET_KEY = 1,     /* marked as a key frame */
+    SPARSE_PACKET_DISCARD = 2, /* outside the edit list: decoded, its picture isn't put out */
+    SPARSE_PACKET_SPOOLED = 4, /* pos is not a position in the file */
+    SPARSE_PACKET_EXTRA = 8    /* has side data for the decoder */
+};
+
+/* One packet, as av_read_frame() returns it, in its order. */
+typedef struct SparsePacket {
+    int64_t pts, dts; /* in the stream's time base; AV_NOPTS_VALUE when unknown */
+    int64_t duration; /* 0 when unknown */
+    int64_t pos;      /* first byte in the source (spool: in the spool) */
+    int32_t size;
+    uint32_t flags;
+} SparsePacket;
+
+/*
+ * Open. stream_index -1 picks what ffmpeg's `-map 0:v:0` picks. name is what
+ * messages call the source (NULL: the path, "<memory>", "<stream>"); it is
+ * copied, as is *io; memory isn't copied. On failure *source is NULL.
+ * The packets aren't read yet.
+ */
+int sparse_source_open_path(SparseSource **source, const char *path, int stream_index,
+                            const char *name, SparseError *error);
+int sparse_source_open_memory(SparseSource **source, const uint8_t *data, size_t size,
+                              int stream_index, const char *name, SparseError *error);
+int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_index,
+                          const char *name, SparseError *error);
+void sparse_source_close(SparseSource **source);
+
+/* Thread-safety of all below, except where said: one thread at a time. */
+
+/* What messages call the source; lives as long as the source. */
+const char *sparse_source_name(const SparseSource *source);
+
+/* sparse_fail() with "NAME: frame N: " before the message. Thread-safety: safe. */
+int sparse_source_fail(const SparseSource *source, SparseError *error, int code, int64_t frame,
+                       const char *format, ...) SPARSE_FORMAT_CHECK(5, 6);
+
+/* Fill in all of *info but the member sparse. Strings are static or live as
+ * long as the source. */
+void sparse_source_info(const SparseSource *source, SparseInfo *info);
+
+/* What the ffmpeg program would give its decoder; belongs to the source. */
+const AVCodecParameters *sparse_source_codecpar(const SparseSource *source);
+AVRational sparse_source_time_base(const SparseSource *source);
+/* For AVCodecContext.framerate, as the ffmpeg program sets it. */
+AVRational sparse_source_framerate(const SparseSource *source);
+
+/* 1: the packets come from the container's own table, so that getting them
+ * reads no payload, and a lazy index is worth it; 0: it takes a read of the
+ * whole file. */
+int sparse_source_is_table(const SparseSource *source);
+
+/* Get the table of packets; several calls cost nothing. *packets belongs to
+ * the source and stays valid until the close. progress may be NULL. */
+int sparse_source_packets(SparseSource *source, const SparsePacket **packets, int64_t *count,
+                          SparseProgress progress, void *user, SparseError *error);
+
+/*
+ * Read packet i into pkt (unreferenced first): payload with zeroed padding,
+ * times, flags and side data as av_read_frame() gives them; pkt->opaque is
+ * i + 1 (see AV_CODEC_FLAG_COPY_OPAQUE). The table must have been built.
+ * Thread-safety: safe.
+ */
+int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error);
+
+typedef struct SparseSourceCounters {
+    int64_t packets_read; /* sparse_source_read_packet() */
+    int64_t bytes_read;   /* their payload */
+    int64_t source_bytes; /* all bytes read from the source */
+} SparseSourceCounters;
+
+/* Totals since the open. Thread-safety: safe. */
+void sparse_source_counters(const SparseSource *source, SparseSourceCounters *counters);
+
+#endif /* SPARSE_SOURCE_H */
