@@ -13,9 +13,9 @@
 #include "sparse.h"
 
 #if defined(__GNUC__)
-#define SPARSE_FORMAT_CHECK(format, first) __attribute__((format(printf, format, first)))
+#define SPARSE_FORMAT_CHECK(text, first) __attribute__((format(printf, text, first)))
 #else
-#define SPARSE_FORMAT_CHECK(format, first)
+#define SPARSE_FORMAT_CHECK(text, first)
 #endif
 
 /* Set *error (NULL is allowed) to the code, the frame (or -1) and the message
