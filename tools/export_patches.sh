@@ -32,9 +32,9 @@ git_tree -c core.quotepath=true -c core.abbrev=12 -c diff.algorithm=myers \
     -c diff.noprefix=false -c diff.mnemonicPrefix=false -c diff.renames=true \
     -c diff.context=3 -c diff.interHunkContext=0 -c diff.indentHeuristic=true \
     -c diff.suppressBlankEmpty=false -c diff.statGraphWidth=40 -c diff.orderFile=/dev/null \
-    -c format.pretty= -c format.attach=false -c format.signOff=false -c format.to= -c format.cc= \
-    format-patch --quiet --zero-commit --no-signature --numbered --no-encode-email-headers \
-    --no-thread --no-base --no-notes --no-ext-diff --no-color --full-index --binary \
+    -c format.signOff=false \
+    format-patch --quiet --zero-commit --no-signature --no-numbered --no-encode-email-headers \
+    --no-attach --no-to --no-cc --no-thread --no-base --no-notes --no-ext-diff --no-color --full-index --binary \
     --no-cover-letter --subject-prefix=PATCH --stat=80 --output-directory "$temporary" \
     "$base..HEAD"
 
