@@ -1,0 +1,466 @@
+"""The C library's functions as Python ones: handles, buffers and codes, nothing more.
+
+A `Reader` is for one thread at a time; `VideoDecoder` holds the lock. The interpreter's lock is
+released during every call.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparseframes import errors
+from sparseframes._native import ffi, lib
+from sparseframes._source import FileSource, MemorySource, PathSource, Source
+
+_log = logging.getLogger("sparseframes")
+# without a handler of the application's nothing is said
+_log.addHandler(logging.NullHandler())
+
+FORMATS = {
+    "rgb24": lib.SPARSE_FORMAT_RGB24,
+    "gray": lib.SPARSE_FORMAT_GRAY,
+    "native": lib.SPARSE_FORMAT_NATIVE,
+}
+
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+_NO_PTS = -(1 << 63)
+
+
+def _struct_dtype(name: str) -> np.dtype[Any]:
+    """A C struct of numbers as a NumPy record type."""
+    kind = ffi.typeof(name)
+    names, formats, offsets = [], [], []
+    for field, value in kind.fields:
+        item = value.type
+        letter = "f" if item.cname == "double" else "i"
+        names.append(field)
+        formats.append("S1" if item.cname == "char" else f"{letter}{ffi.sizeof(item)}")
+        offsets.append(value.offset)
+    return np.dtype(
+        {
+            "names": names,
+            "formats": formats,
+            "offsets": offsets,
+            "itemsize": ffi.sizeof(kind),
+        }
+    )
+
+
+FRAME_INFO = _struct_dtype("SparseFrameInfo")
+"""Record type of `Reader.frame_info`: pts, duration, pts_seconds, duration_seconds, picture, key,
+picture_type."""
+
+
+@ffi.def_extern(name="sparse_py_read", error=-1)  # type: ignore[untyped-decorator]
+def _read(user: Any, buffer: Any, offset: int, size: int) -> int:
+    source: FileSource = ffi.from_handle(user)
+    try:
+        return source.read_into(ffi.buffer(buffer, size), offset)
+    except BaseException as error:  # raised again after the C call
+        source.failure = source.failure or error
+        return -1
+
+
+@ffi.def_extern(name="sparse_py_size", error=-1)  # type: ignore[untyped-decorator]
+def _size(user: Any) -> int:
+    source: FileSource = ffi.from_handle(user)
+    try:
+        return source.size()
+    except BaseException as error:  # raised again after the C call
+        source.failure = source.failure or error
+        return -1
+
+
+@ffi.def_extern(name="sparse_py_log")  # type: ignore[untyped-decorator]
+def _log_line(user: Any, level: int, line: Any) -> None:
+    _log.log(_LEVELS[min(max(level, 0), 3)], "%s", _text(line).rstrip())
+
+
+class _Progress:
+    def __init__(self, callback: Callable[[float], object]) -> None:
+        self.callback = callback
+        self.failure: BaseException | None = None
+
+
+@ffi.def_extern(name="sparse_py_progress", error=1)  # type: ignore[untyped-decorator]
+def _progress(user: Any, share: float) -> int:
+    progress: _Progress = ffi.from_handle(user)
+    try:
+        progress.callback(share)
+    except BaseException as error:  # raised again after the C call
+        progress.failure = error
+        return 1
+    return 0
+
+
+def _text(pointer: Any) -> str:
+    if pointer == ffi.NULL:
+        return ""
+    text: str = ffi.string(pointer).decode("utf-8", "replace")
+    return text
+
+
+def library_version() -> str:
+    """Version of the C library, "0.1.0"."""
+    return _text(lib.sparse_version())
+
+
+def ffmpeg_version() -> str:
+    """The FFmpeg inside and its patch series, "7.1.5+sparse"."""
+    return _text(lib.sparse_ffmpeg_version())
+
+
+@dataclass(frozen=True)
+class Info:
+    """What the container and the parameter sets say of a stream; see sparse.h."""
+
+    container: str
+    codec: str
+    profile: str
+    pixel_format: str
+    stream_index: int
+    sparse: bool
+    width: int
+    height: int
+    rotation: int
+    flip: bool
+    frame_count_header: int
+    packet_count: int
+    average_fps: float
+    duration_seconds: float
+    begin_seconds: float
+    bit_rate: int
+    sar_num: int
+    sar_den: int
+    bits_per_component: int
+    color_range: str
+    color_space: str
+    color_primaries: str
+    color_transfer: str
+    time_base_num: int
+    time_base_den: int
+    source_size: int
+
+
+@dataclass(frozen=True)
+class PlaneLayout:
+    """One plane of a packed picture: shape in samples, offset and length in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shape of a picture in one format, and the bytes it takes when packed."""
+
+    width: int
+    height: int
+    planes: tuple[PlaneLayout, ...]
+    size: int
+    pixel_format: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """What a plan says; arrays of int64, ids of pictures in decode order."""
+
+    targets: NDArray[np.int64]
+    reconstruct: NDArray[np.int64]
+    bytes: int
+    linear_count: int
+    references: dict[int, tuple[int, ...]]
+
+
+def _make_layout(raw: Any) -> Layout:
+    planes = []
+    for k in range(raw.plane_count):
+        plane = raw.planes[k]
+        channels = max(plane.channels, 1)
+        dtype = np.dtype("u1")
+        if plane.bytes_per_sample % (2 * channels) == 0:
+            dtype = np.dtype(f"<u{plane.bytes_per_sample // channels}")
+        elif plane.bytes_per_sample % channels:
+            # packed bits, like rgb565: whole pixels as numbers
+            channels, dtype = 1, np.dtype(f"<u{plane.bytes_per_sample}")
+        shape: tuple[int, ...] = (plane.height, plane.width)
+        if channels > 1:
+            shape = (*shape, channels)
+        planes.append(
+            PlaneLayout(shape, dtype, plane.offset, plane.row_bytes * plane.height),
+        )
+    return Layout(
+        raw.width, raw.height, tuple(planes), raw.size, _text(raw.pixel_format), raw.component_depth
+    )
+
+
+class Reader:
+    """An open reader. Not for use by two threads at a time."""
+
+    def __init__(self, source: Source, *, stream_index: int | None, threads: int) -> None:
+        self.source = source
+        self._error = ffi.new("SparseError *")
+        settings = ffi.new("SparseSettings *")
+        lib.sparse_default_settings(settings)
+        if stream_index is not None:
+            settings.stream_index = stream_index
+        settings.threads = threads
+        settings.log = lib.sparse_py_log
+        name = ffi.new("char[]", source.name.encode("utf-8", "surrogateescape"))
+        settings.name = name
+        # all that the C side points to
+        keep: list[Any] = [name, source]
+        handle = ffi.new("SparseReader **")
+        if isinstance(source, PathSource):
+            path = ffi.new("char[]", source.encoded)
+            code = lib.sparse_open_path(handle, path, settings, self._error)
+        elif isinstance(source, MemorySource):
+            data = ffi.from_buffer("uint8_t[]", source.view)
+            keep.append(data)
+            code = lib.sparse_open_memory(handle, data, len(data), settings, self._error)
+        else:
+            io = ffi.new("SparseIO *")
+            io.user = user = ffi.new_handle(source)
+            io.read = lib.sparse_py_read
+            io.size = lib.sparse_py_size
+            keep.append(user)
+            code = lib.sparse_open_io(handle, io, settings, self._error)
+        self._check(code)
+
+        def close(handle: Any, _keep: list[Any] = keep) -> None:
+            lib.sparse_close(handle)
+
+        # closes what nobody closed, and holds until then what C points to
+        self._handle: Any = ffi.gc(handle, close)
+
+    @property
+    def _reader(self) -> Any:
+        if self._handle is None:
+            raise errors.ClosedError("the decoder is closed", file=self.source.name)
+        return self._handle[0]
+
+    def close(self) -> None:
+        """Free everything; a second call does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            ffi.release(handle)
+
+    def abandon(self) -> None:
+        """Forget the handle without a call into C: for a child process after a fork."""
+        if self._handle is not None:
+            ffi.gc(self._handle, None)
+            self._handle = None
+
+    def _check(self, code: int) -> int:
+        failure = None
+        if isinstance(self.source, FileSource):
+            failure, self.source.failure = self.source.failure, None
+            if failure is not None and not isinstance(failure, Exception):
+                raise failure  # KeyboardInterrupt and the like
+        if code >= 0:
+            return code
+        error = self._error[0]
+        frame = error.frame if error.frame >= 0 else None
+        message = _text(error.message) or _text(lib.sparse_code_name(code))
+        raise errors.from_code(code, message, file=self.source.name, frame=frame) from failure
+
+    def info(self) -> Info:
+        """Facts of the stream, read anew."""
+        raw = ffi.new("SparseInfo *")
+        self._check(lib.sparse_info(self._reader, raw, self._error))
+        values = {}
+        for field, kind in Info.__dataclass_fields__.items():
+            value = getattr(raw, field)
+            if kind.type == "str":
+                value = _text(value)
+            elif kind.type == "bool":
+                value = bool(value)
+            values[field] = value
+        return Info(**values)
+
+    def frame_count(self) -> int:
+        """Number of frames a linear decode puts out."""
+        return self._check(lib.sparse_frame_count(self._reader, self._error))
+
+    def frame_info(self, first: int, count: int) -> NDArray[Any]:
+        """Records of `FRAME_INFO` for frames first..first+count-1; unknown seconds are NaN."""
+        table = np.zeros(count, FRAME_INFO)
+        if count:
+            out = ffi.from_buffer("SparseFrameInfo[]", table, require_writable=True)
+            self._check(lib.sparse_frame_info(self._reader, first, count, out, self._error))
+            unknown = table["pts"] == _NO_PTS
+            if unknown.any():
+                table["pts_seconds"][unknown] = np.nan
+        return table
+
+    def frame_info_at(self, indices: NDArray[np.int64]) -> NDArray[Any]:
+        """Records of `FRAME_INFO` for frames anywhere in the stream."""
+        table = np.zeros(len(indices), FRAME_INFO)
+        for k, index in enumerate(indices.tolist()):
+            if k and index == indices[k - 1]:
+                table[k] = table[k - 1]
+            else:
+                table[k] = self.frame_info(index, 1)[0]
+        return table
+
+    def build_index(self, progress: Callable[[float], object] | None = None) -> None:
+        """Build the whole index; what progress(share) raises stops it and is raised again."""
+        if progress is None:
+            self._check(lib.sparse_build_index(self._reader, ffi.NULL, ffi.NULL, self._error))
+            return
+        state = _Progress(progress)
+        user = ffi.new_handle(state)
+        code = lib.sparse_build_index(self._reader, lib.sparse_py_progress, user, self._error)
+        if state.failure is not None:
+            raise state.failure
+        self._check(code)
+
+    def plan(self, indices: NDArray[np.int64]) -> PlanFacts:
+        """The pictures that these frames cost, with their direct references."""
+        handle = ffi.new("SparsePlan **")
+        pointer = ffi.from_buffer("int64_t[]", indices)
+        self._check(
+            lib.sparse_plan_create(handle, self._reader, pointer, len(indices), self._error)
+        )
+        try:
+            raw = ffi.new("SparsePlanFacts *")
+            lib.sparse_plan_facts(handle[0], raw)
+            targets = _copy_int64(raw.targets, raw.target_count)
+            reconstruct = _copy_int64(raw.reconstruct, raw.reconstruct_count)
+            references = {
+                picture: _references(handle[0], picture) for picture in reconstruct.tolist()
+            }
+            return PlanFacts(targets, reconstruct, raw.bytes, raw.linear_count, references)
+        finally:
+            lib.sparse_plan_free(handle)
+
+    def layout(self, index: int, pixel_format: str) -> Layout:
+        """Layout of one frame in a format of `FORMATS`."""
+        raw = ffi.new("SparseLayout *")
+        self._check(
+            lib.sparse_frame_layout(self._reader, index, FORMATS[pixel_format], raw, self._error)
+        )
+        return _make_layout(raw)
+
+    def get_frames(
+        self,
+        indices: NDArray[np.int64],
+        pixel_format: str,
+        batch: NDArray[Any],
+        width: int,
+        height: int,
+    ) -> None:
+        """Decode frames into batch[k].
+
+        batch is uint8 [N, H, W, C] whose pixels lie together, with rows and frames at any
+        distance, or [N, bytes] with one packed picture in each row. A frame of another size than
+        width x height is an error.
+        """
+        count = len(indices)
+        if count == 0:
+            return
+        address = batch.__array_interface__["data"][0]
+        size, row_step = batch[0].nbytes, 0
+        if batch.ndim == 4:
+            row_step = batch.strides[1]
+            size = (batch.shape[1] - 1) * row_step + batch[0, 0].nbytes
+        targets = ffi.new("SparseTarget[]", count)
+        for k in range(count):
+            target = targets[k]
+            target.data = ffi.cast("uint8_t *", address + k * batch.strides[0])
+            target.row_step = row_step
+            target.size = size
+        code = lib.sparse_get_frames(
+            self._reader,
+            ffi.from_buffer("int64_t[]", indices),
+            count,
+            FORMATS[pixel_format],
+            targets,
+            width,
+            height,
+            self._error,
+        )
+        self._check(code)
+
+    def stats(self) -> dict[str, Any]:
+        """The counters by name."""
+        raw = ffi.new("SparseStats *")
+        lib.sparse_stats(self._reader, raw)
+        return {
+            name: getattr(raw, name) for name, _ in ffi.typeof(raw[0]).fields if name != "reserved"
+        }
+
+    def reset_stats(self) -> None:
+        """Set the counters to zero."""
+        lib.sparse_reset_stats(self._reader)
+
+    def linear(self) -> LinearReader:
+        """One plain decode of the stream from its start."""
+        handle = ffi.new("SparseLinear **")
+        self._check(lib.sparse_linear_open(handle, self._reader, self._error))
+        return LinearReader(self, handle)
+
+
+class LinearReader:
+    """A plain linear decode by the same FFmpeg, with nothing of the sparse path used."""
+
+    def __init__(self, reader: Reader, handle: Any) -> None:
+        self._reader = reader
+        self._handle: Any = ffi.gc(handle, lib.sparse_linear_close)
+
+    def next(self, pixel_format: str) -> tuple[Layout, NDArray[np.uint8], bool] | None:
+        """The next frame: its layout, its packed bytes, whether it is damaged; None at the end."""
+        error = self._reader._error
+        kind = FORMATS[pixel_format]
+        raw = ffi.new("SparseLayout *")
+        if not self._reader._check(lib.sparse_linear_peek(self._handle[0], kind, raw, error)):
+            return None
+        layout = _make_layout(raw)
+        packed = np.empty(layout.size, np.uint8)
+        target = ffi.new("SparseTarget *")
+        target.data = ffi.from_buffer("uint8_t[]", packed, require_writable=True)
+        target.size = packed.nbytes
+        damaged = ffi.new("int *")
+        code = lib.sparse_linear_next(self._handle[0], kind, target, ffi.NULL, damaged, error)
+        if not self._reader._check(code):
+            return None
+        return layout, packed, bool(damaged[0])
+
+    def close(self) -> None:
+        """Free the decoder; a second call does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            ffi.release(handle)
+
+    def __enter__(self) -> LinearReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _copy_int64(pointer: Any, count: int) -> NDArray[np.int64]:
+    if count == 0:
+        return np.zeros(0, np.int64)
+    values: NDArray[np.int64] = np.frombuffer(ffi.buffer(pointer, count * 8), np.int64)
+    copied: NDArray[np.int64] = values.copy()
+    return copied
+
+
+def _references(plan: Any, picture: int) -> tuple[int, ...]:
+    capacity = 64
+    while True:
+        out = ffi.new("int64_t[]", capacity)
+        count = lib.sparse_plan_references(plan, picture, out, capacity)
+        if count <= capacity:
+            return tuple(out[k] for k in range(max(count, 0)))
+        capacity = count

@@ -1,0 +1,19 @@
+"""The command ``sparseframes``. Needs click and rich: ``pip install 'sparseframes[cli]'``."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command with the arguments of the process, and exit."""
+    try:
+        from sparseframes.cli._app import run
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich"):
+            raise
+        sys.exit(
+            f"sparseframes: {error.name} is missing; install it with "
+            "\"pip install 'sparseframes[cli]'\""
+        )
+    sys.exit(run(sys.argv[1:]))
