@@ -1,0 +1,78 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What source.c (the container and its description) and packets.c (the table
+ * of packets) share.
+ */
+#ifndef SPARSE_SOURCE_INTERNAL_H
+#define SPARSE_SOURCE_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include <libavformat/avformat.h>
+#include <libavformat/sparse_mov.h>
+
+#include "io.h"
+#include "source.h"
+
+/* The latest bytes that the demuxer has read, to see whether packets stand in
+ * the file as they are without reading it a second time. */
+typedef struct SparseWindow {
+    uint8_t *data;
+    int64_t start; /* position in the source */
+    int64_t size, capacity;
+} SparseWindow;
+
+/* Side data and times of one packet that has side data. */
+typedef struct SparseExtra {
+    int64_t packet;
+    AVPacket *properties; /* without payload */
+} SparseExtra;
+
+/* Description of the stream, from wherever it can be had. */
+typedef struct SparseDescription {
+    enum AVPixelFormat pix_fmt;
+    int profile;
+    int width, height;
+    AVRational sar;
+    enum AVColorRange range;
+    enum AVColorSpace space;
+    enum AVColorPrimaries primaries;
+    enum AVColorTransferCharacteristic transfer;
+    int64_t start; /* AV_NOPTS_VALUE when not known */
+} SparseDescription;
+
+struct SparseSource {
+    char *name;
+    SparseBytes *bytes;
+    AVIOContext *avio;
+    int64_t avio_position;
+    SparseError io_error; /* of the last read that failed; its code is 0 when none did */
+    SparseWindow window;  /* in use while its data isn't NULL */
+    AVFormatContext *format;
+    int stream_index;
+    int probed; /* avformat_find_stream_info() has run */
+    SparseDescription description;
+
+    /* the table */
+    int is_table;
+    int complete; /* all packets are in it */
+    int broken;   /* reading it has failed, and can't be taken up again */
+    SparsePacket *packets;
+    int64_t count, capacity;
+    SparseSpool *spool;
+    SparseExtra *extras; /* in the order of packets */
+    size_t extra_count, extra_capacity;
+
+    _Atomic int64_t packets_read, payload_read;
+};
+
+/* The packets that the container's sample table tells, if it tells them:
+ * fills in the table. 1, or 0 when it doesn't. */
+int sparse_packets_from_samples(SparseSource *source, SparseError *error);
+
+/* Free all that belongs to the table. */
+void sparse_packets_free(SparseSource *source);
+
+#endif /* SPARSE_SOURCE_INTERNAL_H */
