@@ -1,0 +1,275 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <libavutil/frame.h>
+
+#include "work.h"
+
+double sparse_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int64_t sparse_reader_count(SparseReader *reader, SparseError *error)
+{
+    const SparseRestartFrame *frames;
+    const SparseDisplay *display;
+    double start = sparse_seconds();
+    int64_t count;
+    int ret;
+
+    if (reader->index)
+        ret = sparse_index_display(reader->index, &display, &count, error);
+    else
+        ret = sparse_restart_frames(reader->restart, &frames, &count, error);
+    reader->stats.index_seconds += sparse_seconds() - start;
+    return ret < 0 ? ret : count;
+}
+
+static int compare_indices(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The distinct ones among indices, ascending, into *distinct (to be freed). */
+static int sort_targets(SparseReader *reader, const int64_t *indices, size_t count,
+                        int64_t **distinct, size_t *distinct_count, SparseError *error)
+{
+    int64_t total = sparse_reader_count(reader, error), *sorted;
+    size_t kept = 0;
+
+    if (total < 0)
+        return (int)total;
+    for (size_t i = 0; i < count; i++)
+        if (indices[i] < 0 || indices[i] >= total)
+            return sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, indices[i],
+                                      "out of range: there are %lld frames", (long long)total);
+    if (count > SIZE_MAX / sizeof(*sorted) - 1)
+        return sparse_fail_memory(error);
+    sorted = malloc((count + 1) * sizeof(*sorted));
+    if (!sorted)
+        return sparse_fail_memory(error);
+    if (count) {
+        memcpy(sorted, indices, count * sizeof(*sorted));
+        qsort(sorted, count, sizeof(*sorted), compare_indices);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!kept || sorted[kept - 1] != sorted[i])
+            sorted[kept++] = sorted[i];
+    *distinct = sorted;
+    *distinct_count = kept;
+    return 0;
+}
+
+/* ---- Plans ---- */
+
+/* The pictures that decoding from the last key packet up to each target takes. */
+static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_t count)
+{
+    const SparsePacket *packets;
+    SparseError ignored;
+    int64_t packet_count, total = 0, done = -1, *sorted;
+
+    if (sparse_source_packets(reader->source, &packets, &packet_count, NULL, NULL, &ignored) < 0)
+        return 0;
+    sorted = malloc((count + 1) * sizeof(*sorted));
+    if (!sorted)
+        return 0;
+    if (count) {
+        memcpy(sorted, pictures, count * sizeof(*sorted));
+        qsort(sorted, count, sizeof(*sorted), compare_indices);
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t packet = sorted[i];
+
+        for (; packet > done; packet--) {
+            const SparsePicture *picture =
+                reader->index ? sparse_index_picture(reader->index, packet) : NULL;
+
+            if (!picture || picture->picture == packet)
+                total++;
+            if (packets[packet].flags & SPARSE_PACKET_KEY)
+                break;
+        }
+        done = sorted[i];
+    }
+    free(sorted);
+    return total;
+}
+
+static int restart_lookup(void *user, int64_t picture, SparsePlanNode *node, SparseError *error)
+{
+    SparseReader *reader = user;
+    const SparsePacket *packets;
+    int64_t count;
+    int ret = sparse_source_packets(reader->source, &packets, &count, NULL, NULL, error);
+
+    if (ret < 0)
+        return ret;
+    node->references = NULL;
+    node->reference_count = 0;
+    node->bytes = picture < count ? packets[picture].size : 0;
+    return 0;
+}
+
+/* The first of the targets whose own closure can't be had, to tell it by name. */
+static void blame(SparseReader *reader, const int64_t *targets, const int64_t *pictures,
+                  size_t count, SparsePlanLookup lookup, void *user, SparseError *error)
+{
+    SparseError cause = *error;
+    int64_t frame = -1;
+
+    for (size_t i = 0; i < count && frame < 0; i++) {
+        SparsePlan *single;
+
+        if (sparse_plan_make(&single, &targets[i], &pictures[i], 1, lookup, user, &cause) < 0)
+            frame = targets[i];
+        sparse_plan_free(&single);
+    }
+    sparse_source_fail(reader->source, error, cause.code, frame, "%s", cause.message);
+}
+
+int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t count,
+                       SparsePlan **plan, SparseError *error)
+{
+    const SparsePlanLookup lookup = reader->index ? sparse_index_lookup : restart_lookup;
+    void *user = reader->index ? (void *)reader->index : (void *)reader;
+    const SparseRestartFrame *frames;
+    const SparseDisplay *display;
+    int64_t *targets = NULL, *pictures = NULL, total;
+    double start = sparse_seconds();
+    size_t distinct = 0;
+    int ret, reordered = 0;
+
+    *plan = NULL;
+    do {
+        free(targets);
+        targets = NULL;
+        ret = sort_targets(reader, indices, count, &targets, &distinct, error);
+        if (ret >= 0 && reader->index)
+            ret = sparse_index_cover(reader->index, targets, distinct, &reordered, error);
+        if (ret < 0)
+            goto done;
+    } while (reordered);
+
+    pictures = malloc((distinct + 1) * sizeof(*pictures));
+    if (!pictures) {
+        ret = sparse_fail_memory(error);
+        goto done;
+    }
+    if (reader->index)
+        ret = sparse_index_display(reader->index, &display, &total, error);
+    else
+        ret = sparse_restart_frames(reader->restart, &frames, &total, error);
+    if (ret < 0)
+        goto done;
+    for (size_t i = 0; i < distinct; i++)
+        pictures[i] = reader->index ? display[targets[i]].picture : frames[targets[i]].packet;
+
+    ret = sparse_plan_make(plan, targets, pictures, distinct, lookup, user, error);
+    if (ret == SPARSE_ERR_DECODE || ret == SPARSE_ERR_UNSUPPORTED)
+        blame(reader, targets, pictures, distinct, lookup, user, error);
+    if (ret >= 0)
+        (*plan)->linear_count = count_linear(reader, pictures, distinct);
+
+done:
+    free(targets);
+    free(pictures);
+    reader->stats.index_seconds += sparse_seconds() - start;
+    return ret;
+}
+
+/* ---- Frames ---- */
+
+/* Without closures: one frame after the other. */
+static int restart_frames(SparseReader *reader, const SparseRequest *request, SparseError *error)
+{
+    SparseWorker *worker = &reader->workers[0];
+    int64_t *targets = NULL;
+    size_t distinct = 0;
+    size_t *next_slot = malloc((request->count + 1) * sizeof(*next_slot));
+    size_t *first_slot = malloc((request->count + 1) * sizeof(*first_slot));
+    int ret = 0;
+
+    if (!next_slot || !first_slot)
+        ret = sparse_fail_memory(error);
+    if (ret >= 0)
+        ret = sort_targets(reader, request->indices, request->count, &targets, &distinct, error);
+    if (ret >= 0 && !worker->converter)
+        ret = sparse_converter_create(&worker->converter, error);
+    for (size_t i = 0; ret >= 0 && i < distinct; i++)
+        first_slot[i] = SIZE_MAX;
+    for (size_t slot = request->count; ret >= 0 && slot--;) {
+        size_t i = sparse_lower_bound(targets, distinct, request->indices[slot]);
+
+        next_slot[slot] = first_slot[i];
+        first_slot[i] = slot;
+    }
+
+    for (size_t i = 0; ret >= 0 && i < distinct; i++) {
+        double start = sparse_seconds(), decoded;
+
+        ret = sparse_restart_get(reader->restart, targets[i], reader->frame, error);
+        decoded = sparse_seconds();
+        reader->stats.decode_seconds += decoded - start;
+        if (ret < 0)
+            break;
+        ret = sparse_request_fill(request, worker->converter, reader->frame, next_slot,
+                                  first_slot[i], error);
+        if (ret < 0) {
+            SparseError cause = *error;
+
+            sparse_source_fail(reader->source, error, ret, targets[i], "%s", cause.message);
+        }
+        reader->stats.convert_seconds += sparse_seconds() - decoded;
+    }
+    reader->stats.pictures_reconstructed +=
+        sparse_restart_decoded(reader->restart) - reader->restart_counted;
+    reader->restart_counted = sparse_restart_decoded(reader->restart);
+    free(targets);
+    free(next_slot);
+    free(first_slot);
+    return ret;
+}
+
+int sparse_reader_frames(SparseReader *reader, const int64_t *indices, size_t count, int format,
+                         const SparseTarget *targets, int width, int height, SparseError *error)
+{
+    const SparseRequest request = {
+        .indices = indices,
+        .targets = targets,
+        .count = count,
+        .format = format,
+        .width = width,
+        .height = height,
+    };
+    SparsePlan *plan;
+    int ret;
+
+    if (reader->index) {
+        ret = sparse_reader_plan(reader, indices, count, &plan, error);
+        if (ret < 0)
+            return ret;
+        ret = sparse_work(reader, plan, &request, error);
+        sparse_plan_free(&plan);
+    } else {
+        ret = restart_frames(reader, &request, error);
+    }
+    if (ret < 0)
+        return ret;
+    reader->stats.requests++;
+    reader->stats.frames_returned += (int64_t)count;
+    return 0;
+}

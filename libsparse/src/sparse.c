@@ -1,0 +1,429 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The public functions: arguments are checked here, and only here.
+ */
+#include "sparse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <libavutil/avutil.h>
+#include <libavutil/frame.h>
+#include <libavutil/pixdesc.h>
+
+#include "reader.h"
+
+/* Every call works on a SparseError that is there. */
+#define WITH_ERROR(error)                                                                          \
+    SparseError discarded;                                                                         \
+    if (!(error))                                                                                  \
+        (error) = &discarded;                                                                      \
+    sparse_error_clear(error)
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "%s: bad argument: not (%s)",       \
+                               __func__, #condition);                                              \
+    } while (0)
+
+void sparse_default_settings(SparseSettings *settings)
+{
+    memset(settings, 0, sizeof(*settings));
+    settings->stream_index = -1;
+    settings->threads = 1;
+    settings->index_mode = SPARSE_INDEX_LAZY;
+}
+
+/* ---- Opening and closing ---- */
+
+static int check_settings(const SparseSettings *settings, SparseError *error)
+{
+    CHECK(settings->threads >= 1 && settings->threads <= SPARSE_MAX_THREADS);
+    CHECK(settings->stream_index >= -1);
+    CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE);
+    return 0;
+}
+
+static SparseReader *create_reader(const SparseSettings *settings, SparseError *error)
+{
+    SparseReader *reader = calloc(1, sizeof(*reader));
+
+    if (!reader) {
+        sparse_fail_memory(error);
+        return NULL;
+    }
+    reader->threads = settings->threads;
+    reader->log.callback = settings->log;
+    reader->log.user = settings->log_user;
+    return reader;
+}
+
+/* With the source open: choose how frames are found. */
+static int finish_open(SparseReader *reader, const SparseSettings *settings, SparseError *error)
+{
+    const enum AVCodecID codec = sparse_source_codecpar(reader->source)->codec_id;
+
+    if (sparse_decoder_supports(codec))
+        return sparse_index_open(&reader->index, reader->source,
+                                 settings->index_mode == SPARSE_INDEX_LAZY, error);
+    reader->frame = av_frame_alloc();
+    if (!reader->frame)
+        return sparse_fail_memory(error);
+    return sparse_restart_open(&reader->restart, reader->source, error);
+}
+
+/* The three ways in differ by how the source is opened. */
+#define OPEN(open_source)                                                                          \
+    SparseSettings defaults;                                                                       \
+    const SparseLog *previous;                                                                     \
+    SparseReader *reader;                                                                          \
+    double start = sparse_seconds();                                                               \
+    int ret;                                                                                       \
+                                                                                                   \
+    *result = NULL;                                                                                \
+    if (!settings) {                                                                               \
+        sparse_default_settings(&defaults);                                                        \
+        settings = &defaults;                                                                      \
+    }                                                                                              \
+    ret = check_settings(settings, error);                                                         \
+    if (ret < 0)                                                                                   \
+        return ret;                                                                                \
+    reader = create_reader(settings, error);                                                       \
+    if (!reader)                                                                                   \
+        return SPARSE_ERR_MEMORY;                                                                  \
+    previous = sparse_log_enter(&reader->log);                                                     \
+    ret = open_source;                                                                             \
+    if (ret >= 0)                                                                                  \
+        ret = finish_open(reader, settings, error);                                                \
+    sparse_log_leave(previous);                                                                    \
+    if (ret < 0) {                                                                                 \
+        sparse_close(&reader);                                                                     \
+        return ret;                                                                                \
+    }                                                                                              \
+    reader->stats.open_seconds = sparse_seconds() - start;                                         \
+    *result = reader;                                                                              \
+    return 0
+
+int sparse_open_path(SparseReader **result, const char *path, const SparseSettings *settings,
+                     SparseError *error)
+{
+    WITH_ERROR(error);
+    CHECK(result);
+    CHECK(path);
+    OPEN(sparse_source_open_path(&reader->source, path, settings->stream_index, settings->name,
+                                 error));
+}
+
+int sparse_open_memory(SparseReader **result, const uint8_t *data, size_t size,
+                       const SparseSettings *settings, SparseError *error)
+{
+    WITH_ERROR(error);
+    CHECK(result);
+    CHECK(data || !size);
+    OPEN(sparse_source_open_memory(&reader->source, data, size, settings->stream_index,
+                                   settings->name, error));
+}
+
+int sparse_open_io(SparseReader **result, const SparseIO *io, const SparseSettings *settings,
+                   SparseError *error)
+{
+    WITH_ERROR(error);
+    CHECK(result);
+    CHECK(io && io->read);
+    OPEN(sparse_source_open_io(&reader->source, io, settings->stream_index, settings->name,
+                               error));
+}
+
+void sparse_close(SparseReader **result)
+{
+    const SparseLog *previous;
+    SparseReader *reader;
+
+    if (!result || !*result)
+        return;
+    reader = *result;
+    previous = sparse_log_enter(&reader->log);
+    for (int i = 0; i < SPARSE_MAX_THREADS; i++) {
+        sparse_decoder_close(&reader->workers[i].decoder);
+        sparse_converter_free(&reader->workers[i].converter);
+    }
+    sparse_index_close(&reader->index);
+    sparse_restart_close(&reader->restart);
+    av_frame_free(&reader->frame);
+    sparse_source_close(&reader->source);
+    sparse_log_leave(previous);
+    free(reader);
+    *result = NULL;
+}
+
+/* ---- Facts ---- */
+
+int sparse_info(SparseReader *reader, SparseInfo *info, SparseError *error)
+{
+    WITH_ERROR(error);
+    CHECK(reader);
+    CHECK(info);
+    memset(info, 0, sizeof(*info));
+    sparse_source_info(reader->source, info);
+    info->sparse = !!reader->index;
+    return 0;
+}
+
+int64_t sparse_frame_count(SparseReader *reader, SparseError *error)
+{
+    const SparseLog *previous;
+    int64_t count;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    previous = sparse_log_enter(&reader->log);
+    count = sparse_reader_count(reader, error);
+    sparse_log_leave(previous);
+    return count;
+}
+
+int sparse_frame_info(SparseReader *reader, int64_t first, int64_t count, SparseFrameInfo *out,
+                      SparseError *error)
+{
+    const SparseLog *previous;
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    CHECK(out || !count);
+    CHECK(first >= 0 && count >= 0);
+    previous = sparse_log_enter(&reader->log);
+    ret = sparse_reader_frame_info(reader, first, count, out, error);
+    sparse_log_leave(previous);
+    return ret;
+}
+
+int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user,
+                       SparseError *error)
+{
+    const SparseLog *previous;
+    double start = sparse_seconds();
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    previous = sparse_log_enter(&reader->log);
+    if (reader->index)
+        ret = sparse_index_build(reader->index, progress, user, error);
+    else
+        ret = sparse_restart_index(reader->restart, progress, user, error);
+    sparse_log_leave(previous);
+    reader->stats.index_seconds += sparse_seconds() - start;
+    return ret;
+}
+
+/* ---- Plans ---- */
+
+int sparse_plan_create(SparsePlan **plan, SparseReader *reader, const int64_t *indices,
+                       size_t count, SparseError *error)
+{
+    const SparseLog *previous;
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(plan);
+    CHECK(reader);
+    CHECK(indices || !count);
+    previous = sparse_log_enter(&reader->log);
+    ret = sparse_reader_plan(reader, indices, count, plan, error);
+    sparse_log_leave(previous);
+    return ret;
+}
+
+/* ---- Frames ---- */
+
+static int is_format(int format)
+{
+    return format == SPARSE_FORMAT_RGB24 || format == SPARSE_FORMAT_GRAY ||
+           format == SPARSE_FORMAT_NATIVE;
+}
+
+int sparse_frame_layout(SparseReader *reader, int64_t index, int format, SparseLayout *layout,
+                        SparseError *error)
+{
+    const SparseLog *previous;
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    CHECK(layout);
+    CHECK(is_format(format));
+    previous = sparse_log_enter(&reader->log);
+    ret = sparse_reader_layout(reader, index, format, layout, error);
+    sparse_log_leave(previous);
+    return ret;
+}
+
+int sparse_get_frames(SparseReader *reader, const int64_t *indices, size_t count, int format,
+                      const SparseTarget *targets, int width, int height, SparseError *error)
+{
+    const SparseLog *previous;
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    CHECK((indices && targets) || !count);
+    CHECK(is_format(format));
+    for (size_t i = 0; i < count; i++)
+        CHECK(targets[i].data);
+    previous = sparse_log_enter(&reader->log);
+    ret = sparse_reader_frames(reader, indices, count, format, targets, width, height, error);
+    sparse_log_leave(previous);
+    return ret;
+}
+
+/* ---- Linear decode ---- */
+
+struct SparseLinear {
+    SparseReader *reader;
+    SparseStock *stock;
+    SparseConverter *converter;
+    AVFrame *frame; /* the next one, when there is one */
+    int ready, damaged;
+};
+
+int sparse_linear_open(SparseLinear **result, SparseReader *reader, SparseError *error)
+{
+    const SparseLog *previous;
+    SparseLinear *linear;
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(result);
+    CHECK(reader);
+    *result = NULL;
+    linear = calloc(1, sizeof(*linear));
+    if (!linear)
+        return sparse_fail_memory(error);
+    linear->reader = reader;
+    previous = sparse_log_enter(&reader->log);
+    linear->frame = av_frame_alloc();
+    ret = linear->frame ? 0 : sparse_fail_memory(error);
+    if (ret >= 0)
+        ret = sparse_converter_create(&linear->converter, error);
+    if (ret >= 0)
+        ret = sparse_stock_open(&linear->stock, reader->source, 0, error);
+    sparse_log_leave(previous);
+    if (ret < 0)
+        sparse_linear_close(&linear);
+    *result = linear;
+    return ret;
+}
+
+/* Have the next frame at hand: 1, or 0 at the end. */
+static int advance(SparseLinear *linear, SparseError *error)
+{
+    const SparseLog *previous;
+    int ret;
+
+    if (linear->ready)
+        return 1;
+    previous = sparse_log_enter(&linear->reader->log);
+    ret = sparse_stock_next(linear->stock, linear->frame, &linear->damaged, error);
+    sparse_log_leave(previous);
+    linear->ready = ret == 1;
+    return ret;
+}
+
+int sparse_linear_peek(SparseLinear *linear, int format, SparseLayout *layout, SparseError *error)
+{
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(linear);
+    CHECK(layout);
+    CHECK(is_format(format));
+    ret = advance(linear, error);
+    if (ret != 1)
+        return ret;
+    ret = sparse_convert_layout(format, linear->frame->format, linear->frame->width,
+                                linear->frame->height, layout, error);
+    return ret < 0 ? ret : 1;
+}
+
+int sparse_linear_next(SparseLinear *linear, int format, const SparseTarget *target, int64_t *pts,
+                       int *damaged, SparseError *error)
+{
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(linear);
+    CHECK(is_format(format));
+    ret = advance(linear, error);
+    if (ret != 1)
+        return ret;
+    if (target)
+        ret = sparse_convert_frame(linear->converter, linear->frame, format, target, error);
+    if (pts)
+        *pts = linear->frame->pts;
+    if (damaged)
+        *damaged = linear->damaged;
+    av_frame_unref(linear->frame);
+    linear->ready = 0;
+    return ret < 0 ? ret : 1;
+}
+
+void sparse_linear_close(SparseLinear **result)
+{
+    SparseLinear *linear = result ? *result : NULL;
+    const SparseLog *previous;
+
+    if (!linear)
+        return;
+    previous = sparse_log_enter(&linear->reader->log);
+    sparse_stock_close(&linear->stock);
+    sparse_converter_free(&linear->converter);
+    av_frame_free(&linear->frame);
+    sparse_log_leave(previous);
+    free(linear);
+    *result = NULL;
+}
+
+/* ---- Counters ---- */
+
+void sparse_stats(const SparseReader *reader, SparseStats *stats)
+{
+    SparseSourceCounters counters;
+
+    *stats = reader->stats;
+    sparse_source_counters(reader->source, &counters);
+    stats->packets_read = counters.packets_read - reader->counted.packets_read;
+    stats->bytes_read = counters.bytes_read - reader->counted.bytes_read;
+    stats->source_bytes = counters.source_bytes - reader->counted.source_bytes;
+    if (reader->index)
+        stats->state_only_packets = sparse_index_scanned(reader->index) - reader->scanned_counted;
+}
+
+void sparse_reset_stats(SparseReader *reader)
+{
+    memset(&reader->stats, 0, sizeof(reader->stats));
+    sparse_source_counters(reader->source, &reader->counted);
+    if (reader->index)
+        reader->scanned_counted = sparse_index_scanned(reader->index);
+}
+
+const char *sparse_code_name(int code)
+{
+    static const char *const names[] = {
+        "SPARSE_OK",
+        "SPARSE_ERR_MEMORY",
+        "SPARSE_ERR_ARGUMENT",
+        "SPARSE_ERR_SOURCE",
+        "SPARSE_ERR_UNSUPPORTED",
+        "SPARSE_ERR_DECODE",
+        "SPARSE_ERR_INDEX",
+        "SPARSE_ERR_INTERRUPTED",
+        "SPARSE_ERR_CLOSED",
+    };
+
+    return code <= 0 && code > -(int)(sizeof(names) / sizeof(*names)) ? names[-code]
+                                                                      : "SPARSE_ERR_UNKNOWN";
+}
