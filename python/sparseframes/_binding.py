@@ -297,20 +297,16 @@ class Reader:
         if count:
             out = ffi.from_buffer("SparseFrameInfo[]", table, require_writable=True)
             self._check(lib.sparse_frame_info(self._reader, first, count, out, self._error))
-            unknown = table["pts"] == _NO_PTS
-            if unknown.any():
-                table["pts_seconds"][unknown] = np.nan
-        return table
+        return _mark_unknown(table)
 
     def frame_info_at(self, indices: NDArray[np.int64]) -> NDArray[Any]:
         """Records of `FRAME_INFO` for frames anywhere in the stream."""
         table = np.zeros(len(indices), FRAME_INFO)
-        for k, index in enumerate(indices.tolist()):
-            if k and index == indices[k - 1]:
-                table[k] = table[k - 1]
-            else:
-                table[k] = self.frame_info(index, 1)[0]
-        return table
+        if len(indices):
+            out = ffi.from_buffer("SparseFrameInfo[]", table, require_writable=True)
+            for k, index in enumerate(indices.tolist()):
+                self._check(lib.sparse_frame_info(self._reader, index, 1, out + k, self._error))
+        return _mark_unknown(table)
 
     def build_index(self, progress: Callable[[float], object] | None = None) -> None:
         """Build the whole index; what progress(share) raises stops it and is raised again."""
@@ -446,6 +442,13 @@ class LinearReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _mark_unknown(table: NDArray[Any]) -> NDArray[Any]:
+    unknown = table["pts"] == _NO_PTS
+    if unknown.any():
+        table["pts_seconds"][unknown] = np.nan
+    return table
 
 
 def _copy_int64(pointer: Any, count: int) -> NDArray[np.int64]:

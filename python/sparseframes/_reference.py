@@ -35,11 +35,13 @@ class Reference:
         digests: one a frame, in the order they came out.
         damaged_from: number of the first frame that may be touched by damage, None without any.
         errors: what the decoder said of it, the first few.
+        codec: FFmpeg's name of the codec, if known.
     """
 
     digests: list[bytes] = field(default_factory=list)
     damaged_from: int | None = None
     errors: list[str] = field(default_factory=list)
+    codec: str = ""
 
     def note_damage(self, text: str) -> None:
         """Mark everything from the next frame on."""
@@ -121,6 +123,9 @@ def pyav_frames(
         if len(container.streams.video) <= video:
             raise UnreadableError(f"{path}: holds no video stream {video}")
         stream = container.streams.video[video]
+        if reference is not None:
+            codec = stream.codec_context.codec
+            reference.codec = getattr(codec, "canonical_name", codec.name)
         stream.codec_context.thread_count = 1
         stream.thread_type = thread_type
         packets = container.demux(stream)

@@ -243,9 +243,9 @@ class _Check:
             self.by_pyav = pyav_reference(self.path, thread_type=thread_type)
         except UnreadableError as error:
             unreadable = str(error)
+        result.codec = self.by_pyav.codec
         try:
             decoder = self.decoder("native")
-            result.codec = decoder._info.codec
             count = len(decoder)
             rgb = self.own("rgb24")
         except errors.SparseError as error:
