@@ -409,7 +409,7 @@ static int open_format(SparseSource *source, SparseError *error)
     /* as the ffmpeg program; a demuxer that doesn't know it leaves it alone */
     ret = av_dict_set(&options, "scan_all_pmts", "1", 0);
     if (ret >= 0)
-        ret = avformat_open_input(&source->format, NULL, NULL, &options);
+        ret = avformat_open_input(&source->format, source->url, NULL, &options);
     av_dict_free(&options);
     return ret < 0 ? open_failed(source, ret, error) : SPARSE_OK;
 }
@@ -470,11 +470,13 @@ static SparseSource *create(const char *name, SparseError *error)
     return source;
 }
 
-static int finish(SparseSource **out, SparseSource *source, int ret, int stream_index,
-                  SparseError *error)
+static int finish(SparseSource **out, SparseSource *source, int ret, const char *url,
+                  int stream_index, SparseError *error)
 {
+    source->url = url;
     if (ret == SPARSE_OK)
         ret = open_stream(source, stream_index, error);
+    source->url = NULL;
     if (ret < 0)
         sparse_source_close(&source);
     *out = source;
@@ -489,7 +491,7 @@ int sparse_source_open_path(SparseSource **source, const char *path, int stream_
     *source = NULL;
     if (!s)
         return SPARSE_ERR_MEMORY;
-    return finish(source, s, sparse_bytes_open_path(&s->bytes, path, s->name, error),
+    return finish(source, s, sparse_bytes_open_path(&s->bytes, path, s->name, error), path,
                   stream_index, error);
 }
 
@@ -502,7 +504,7 @@ int sparse_source_open_memory(SparseSource **source, const uint8_t *data, size_t
     if (!s)
         return SPARSE_ERR_MEMORY;
     return finish(source, s, sparse_bytes_open_memory(&s->bytes, data, size, s->name, error),
-                  stream_index, error);
+                  name, stream_index, error);
 }
 
 int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_index,
@@ -513,8 +515,8 @@ int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_
     *source = NULL;
     if (!s)
         return SPARSE_ERR_MEMORY;
-    return finish(source, s, sparse_bytes_open_io(&s->bytes, io, s->name, error), stream_index,
-                  error);
+    return finish(source, s, sparse_bytes_open_io(&s->bytes, io, s->name, error), name,
+                  stream_index, error);
 }
 
 void sparse_source_close(SparseSource **source)

@@ -45,6 +45,7 @@ typedef struct SparseDescription {
 
 struct SparseSource {
     char *name;
+    const char *url; /* only during the open: the demuxers look at its extension */
     SparseBytes *bytes;
     AVIOContext *avio;
     int64_t avio_position;
