@@ -27,8 +27,9 @@
 #include <libavutil/pixdesc.h>
 #include <libswscale/swscale.h>
 
-/* Rows whose size and place are multiples of this are written directly. */
-enum { BLOCK = 32 };
+/* Rows whose size and place are multiples of this are written directly: swscale's
+ * longest stores to packed formats are of 16 bytes. */
+enum { BLOCK = 16 };
 
 /* What an SwsContext depends on. */
 typedef struct Key {
@@ -288,7 +289,7 @@ static int to_packed(SparseConverter *converter, const AVFrame *frame, const Spa
     enum AVPixelFormat dst =
         layout->format == SPARSE_FORMAT_RGB24 ? AV_PIX_FMT_RGB24 : AV_PIX_FMT_GRAY8;
     const size_t row = layout->planes[0].row_bytes;
-    const size_t align = FFMAX(av_cpu_max_align(), BLOCK);
+    const size_t align = av_cpu_max_align();
     size_t bounce_step;
     Key key;
     int ret;

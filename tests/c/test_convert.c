@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The bytes that a conversion writes don't depend on where it writes them, and
+ * it writes nowhere else. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libavutil/mem.h>
+#include <libavutil/pixdesc.h>
+
+#include "convert.h"
+#include "log.h"
+
+enum { MARGIN = 256, GUARD = 0xA5 };
+
+static AVFrame *noise(enum AVPixelFormat format, int width, int height)
+{
+    AVFrame *frame = av_frame_alloc();
+    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(format);
+    unsigned state = 1, mask = d->comp[0].depth > 8 ? (1u << d->comp[0].depth) - 1 : 0xffff;
+
+    if (!frame)
+        return NULL;
+    frame->format = format;
+    frame->width = width;
+    frame->height = height;
+    if (av_frame_get_buffer(frame, 0) < 0) {
+        av_frame_free(&frame);
+        return NULL;
+    }
+    for (int p = 0; p < 4 && frame->buf[p]; p++)
+        for (size_t i = 0; i + 1 < frame->buf[p]->size; i += 2) {
+            unsigned value = (state = state * 1664525 + 1013904223) >> 16 & mask;
+
+            frame->buf[p]->data[i] = (uint8_t)value;
+            frame->buf[p]->data[i + 1] = (uint8_t)(value >> 8);
+        }
+    return frame;
+}
+
+/* Convert to `offset` bytes after an aligned address, rows `gap` bytes apart,
+ * and compare with the packed picture, which is made when it is NULL. */
+static int check(SparseConverter *converter, const AVFrame *frame, int format, size_t offset,
+                 size_t gap, uint8_t **expected)
+{
+    SparseLayout layout;
+    SparseError error;
+    uint8_t *memory, *data;
+    size_t row, step, size;
+    int bad = 0;
+
+    if (sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout,
+                              &error) < 0) {
+        fprintf(stderr, "%s\n", error.message);
+        return 1;
+    }
+    row = format == SPARSE_FORMAT_NATIVE ? layout.size : layout.planes[0].row_bytes;
+    step = row + gap;
+    size = format == SPARSE_FORMAT_NATIVE ? layout.size : step * ((size_t)layout.height - 1) + row;
+    memory = av_malloc(size + 2 * MARGIN);
+    if (!memory)
+        return 1;
+    memset(memory, GUARD, size + 2 * MARGIN);
+    data = memory + MARGIN / 2 + offset;
+    if (sparse_convert_frame(converter, frame, format,
+                             &(SparseTarget){data, (ptrdiff_t)step, size - 1}, NULL) !=
+        SPARSE_ERR_ARGUMENT)
+        bad = 1; /* a byte too few must be noticed */
+    if (sparse_convert_frame(converter, frame, format,
+                             &(SparseTarget){data, (ptrdiff_t)step, size}, &error) < 0) {
+        fprintf(stderr, "%s\n", error.message);
+        bad = 1;
+    }
+    for (uint8_t *at = memory; at < memory + size + 2 * MARGIN; at++) {
+        int inside = at >= data && at < data + size && (size_t)(at - data) % step < row;
+
+        bad |= !inside && *at != GUARD;
+    }
+    if (!*expected) {
+        *expected = memory;
+        memmove(memory, data, size);
+        return bad;
+    }
+    for (size_t y = 0; y * step < size; y++)
+        bad |= memcmp(data + y * step, *expected + y * row, row) != 0;
+    av_free(memory);
+    if (bad)
+        fprintf(stderr, "%s %dx%d as %s at %zu, gap %zu\n", av_get_pix_fmt_name(frame->format),
+                frame->width, frame->height, layout.pixel_format, offset, gap);
+    return bad;
+}
+
+int main(void)
+{
+    static const enum AVPixelFormat formats[] = {
+        AV_PIX_FMT_YUV420P,   AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUV422P,     AV_PIX_FMT_YUV444P,
+        AV_PIX_FMT_YUV420P10, AV_PIX_FMT_GRAY8,    AV_PIX_FMT_YUV444P12,   AV_PIX_FMT_GBRP,
+        AV_PIX_FMT_GRAY12,    AV_PIX_FMT_GBRP10,   AV_PIX_FMT_YUV422P10,   AV_PIX_FMT_NV12,
+        AV_PIX_FMT_RGB24,     AV_PIX_FMT_BGR0,     AV_PIX_FMT_YUVA420P};
+    static const int sizes[][2] = {{96, 32}, {97, 33}, {16, 2}, {130, 19}, {1, 1}, {48, 7}};
+    static const size_t places[][2] = {{0, 0}, {0, 32}, {16, 0}, {1, 0}, {7, 13}, {16, 16}};
+    SparseConverter *converter;
+    SparseLayout layout;
+    int bad = 0;
+
+    sparse_log_enter(NULL);
+    if (sparse_converter_create(&converter, NULL) < 0)
+        return 1;
+    for (size_t f = 0; f < sizeof(formats) / sizeof(formats[0]); f++)
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+            AVFrame *frame = noise(formats[f], sizes[s][0], sizes[s][1]);
+
+            if (!frame)
+                return 1;
+            for (int format = SPARSE_FORMAT_RGB24; format <= SPARSE_FORMAT_NATIVE; format++) {
+                uint8_t *expected = NULL;
+
+                for (size_t p = 0; p < sizeof(places) / sizeof(places[0]); p++)
+                    bad += check(converter, frame, format, places[p][0],
+                                 format == SPARSE_FORMAT_NATIVE ? 0 : places[p][1], &expected);
+                av_free(expected);
+            }
+            av_frame_free(&frame);
+        }
+    sparse_converter_free(&converter);
+
+    /* formats without plain planes are refused, not guessed at */
+    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_PAL8, 8, 8, &layout, NULL) !=
+           SPARSE_ERR_UNSUPPORTED;
+    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_YUV420P10BE, 8, 8, &layout,
+                                 NULL) != SPARSE_ERR_UNSUPPORTED;
+    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_UYVY422, 8, 8, &layout, NULL) !=
+           SPARSE_ERR_UNSUPPORTED;
+    bad += sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 0, 8, &layout, NULL) !=
+           SPARSE_ERR_UNSUPPORTED;
+    return bad ? 1 : 0;
+}
