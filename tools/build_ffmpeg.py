@@ -268,16 +268,19 @@ def build_release(options: list[str], named: Path | None) -> Path:
         log.unlink(missing_ok=True)
         patches = series()
         note(f"building FFmpeg {SOURCE.version} with {len(patches)} patches (log: {log})")
-        with tempfile.TemporaryDirectory(prefix="build-", dir=home) as temporary:
-            tree = extract(archive, Path(temporary))
+        work = home / f"{prefix.name}.build"  # the lock makes it ours, and a killed build's too
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            tree = extract(archive, work)
             apply_patches(tree, patches)
-            build = Path(temporary) / "build"
+            build, made = work / "build", work / "prefix"
             build.mkdir()
-            configure(tree, build, options, log)
-            made = Path(temporary) / "prefix"
             made.mkdir()
+            configure(tree, build, options, log)
             make_install(tree, build, made, log)
             made.replace(prefix)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
     return prefix
 
 
