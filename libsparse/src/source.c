@@ -207,7 +207,8 @@ static int first_packet_agrees(SparseSource *source, SparseAvcc avcc)
  * display order. The second is the size: one in the container that doesn't go
  * with the parameter set is corrected by probing.
  *
- * HEVC takes its order from the parameter sets alone.
+ * An HEVC decoder takes its order and size from the parameter sets alone. (Where
+ * the box holds none, the description stays empty and probing follows.)
  */
 static int needs_no_probe(SparseSource *source)
 {
@@ -221,7 +222,7 @@ static int needs_no_probe(SparseSource *source)
     if (!source->is_table || !par->extradata_size || par->width <= 0 || par->height <= 0)
         return 0;
     if (par->codec_id == AV_CODEC_ID_HEVC)
-        return par->codec_tag == MKTAG('h', 'v', 'c', '1');
+        return 1;
     if (par->codec_id != AV_CODEC_ID_H264 || par->codec_tag != MKTAG('a', 'v', 'c', '1') ||
         !sparse_avcc_open(&avcc, par->extradata, (size_t)par->extradata_size))
         return 0;
@@ -452,6 +453,11 @@ static int open_stream(SparseSource *source, int stream_index, SparseError *erro
     }
     if (ret == SPARSE_OK)
         ret = describe(source, error);
+    if (ret == SPARSE_OK && !source->probed && source->description.pix_fmt == AV_PIX_FMT_NONE) {
+        ret = probe(source, error);
+        if (ret == SPARSE_OK)
+            ret = describe(source, error);
+    }
     return ret;
 }
 
