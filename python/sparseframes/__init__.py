@@ -4,4 +4,36 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from sparseframes._binding import ffmpeg_version, library_version
+from sparseframes._decoder import VideoDecoder
+from sparseframes._types import Frame, FrameBatch, Plan, Planes, Stats, VideoStreamMetadata
+from sparseframes.errors import (
+    ArgumentError,
+    ClosedError,
+    DecodeError,
+    IndexError,  # noqa: A004 - a subclass of the built-in one
+    SourceError,
+    SparseError,
+    UnsupportedError,
+)
+
 __version__ = version("sparseframes")
+
+__all__ = [
+    "ArgumentError",
+    "ClosedError",
+    "DecodeError",
+    "Frame",
+    "FrameBatch",
+    "IndexError",
+    "Plan",
+    "Planes",
+    "SourceError",
+    "SparseError",
+    "Stats",
+    "UnsupportedError",
+    "VideoDecoder",
+    "VideoStreamMetadata",
+    "ffmpeg_version",
+    "library_version",
+]

@@ -64,12 +64,12 @@ class FileSource:
         self._end: int | None = None
 
     def size(self) -> int:
-        """Length in bytes, or -1 when the object can't tell."""
+        """Length in bytes; where the object can't tell it is read once to its end."""
         if self._end is None:
             self._end = self._find_size()
-        return -1 if self._end is None else self._end
+        return self._end
 
-    def _find_size(self) -> int | None:
+    def _find_size(self) -> int:
         for ask in (self._size_by_seeking, self._size_by_attribute):
             try:
                 size = ask()
@@ -77,7 +77,7 @@ class FileSource:
                 continue
             if isinstance(size, int) and size >= 0:
                 return size
-        return None
+        return self._size_by_reading()
 
     def _size_by_seeking(self) -> int | None:
         self._position = None
@@ -92,14 +92,20 @@ class FileSource:
         size = getattr(self.file, "size", None)
         return size() if callable(size) else size
 
+    def _size_by_reading(self) -> int:
+        self._position = None
+        self.file.seek(0, os.SEEK_SET)
+        size = 0
+        while data := self.file.read(1 << 20):
+            size += len(data)
+        return size
+
     def read_into(self, target: Any, offset: int) -> int:
         """Read into a writable buffer from offset; returns the number of bytes, 0 at the end."""
-        size = len(target)
-        if self._end is not None:
-            # nobody has to seek to the end or beyond it
-            size = min(size, self._end - offset)
-            if size <= 0:
-                return 0
+        # nobody has to seek to the end or beyond it
+        size = min(len(target), self.size() - offset)
+        if size <= 0:
+            return 0
         if self._position != offset:
             self._position = None
             self.file.seek(offset, os.SEEK_SET)
@@ -111,8 +117,6 @@ class FileSource:
             raise ValueError(f"read({size}) returned {count} bytes")
         target[:count] = data
         self._position = offset + count
-        if count == 0 and self._end is None:
-            self._end = offset
         return count
 
 
