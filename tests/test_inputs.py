@@ -1,0 +1,283 @@
+"""Sources of all kinds, other processes, and forks."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import media
+import numpy as np
+import pytest
+
+import sparseframes
+from sparseframes import VideoDecoder
+
+Clip = Callable[[str], str]
+
+NAMES = [
+    "pyramid.mp4",
+    "faststart.mp4",
+    "fragmented.mp4",
+    "pyramid.mkv",
+    "pyramid.ts",
+    "pyramid.264",
+]
+
+
+class Remote:
+    """A file-like object as a network file system gives one.
+
+    Reads may be short, only seeking from the start works, and none beyond the end is allowed.
+    """
+
+    def __init__(self, data: bytes, *, most: int = 1 << 30, size: bool = True) -> None:
+        self.data = data
+        self.most = most
+        self.position = 0
+        self.bytes_read = 0
+        if size:
+            self.size = len(data)
+
+    def read(self, size: int = -1) -> bytes:
+        assert size >= 0, "asked for everything"
+        part = self.data[self.position : self.position + min(size, self.most)]
+        self.position += len(part)
+        self.bytes_read += len(part)
+        return part
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        if whence != 0:
+            raise io.UnsupportedOperation("only from the start")
+        assert 0 <= offset <= len(self.data), "beyond the end"
+        self.position = offset
+        return offset
+
+
+def check(decoder: VideoDecoder, indices: tuple[int, ...] = (70, 3, 33)) -> None:
+    batch = decoder.get_frames_at(indices)
+    assert [media.number_of(pixels) for pixels in batch.data] == list(indices)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["path", "bytes", "bytearray", "memoryview", "array", "file"])
+def test_kinds_of_source(clip: Clip, name: str, kind: str) -> None:
+    data = Path(clip(name)).read_bytes()
+    source: Any = {
+        "path": Path(clip(name)),
+        "bytes": data,
+        "bytearray": bytearray(data),
+        "memoryview": memoryview(b"\0" + data + b"\0")[1:-1],
+        "array": np.frombuffer(data, np.uint8),
+        "file": io.BytesIO(data),
+    }[kind]
+    with VideoDecoder(source) as decoder:
+        assert len(decoder) == 90
+        check(decoder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", [{}, {"most": 1000}, {"size": False}])
+def test_remote_files(clip: Clip, name: str, options: dict[str, Any]) -> None:
+    remote = Remote(Path(clip(name)).read_bytes(), **options)
+    with VideoDecoder(remote) as decoder:
+        assert len(decoder) == 90
+        check(decoder)
+
+
+def test_real_file_objects(clip: Clip) -> None:
+    for buffering in (-1, 0):
+        with Path(clip("pyramid.mp4")).open("rb", buffering=buffering) as file:
+            with VideoDecoder(file) as decoder:
+                check(decoder)
+                assert clip("pyramid.mp4") in repr(decoder)
+            assert not file.closed
+
+
+def test_memory_in_steps(clip: Clip) -> None:
+    data = np.frombuffer(Path(clip("pyramid.mp4")).read_bytes(), np.uint8)
+    apart = np.zeros(2 * len(data), np.uint8)
+    apart[::2] = data
+    for source in (apart[::2], memoryview(apart)[::2]):
+        with VideoDecoder(source) as decoder:
+            check(decoder)
+
+
+def test_memory_lives_as_long_as_the_decoder(clip: Clip) -> None:
+    decoder = VideoDecoder(bytearray(Path(clip("pyramid.mp4")).read_bytes()))
+    filler = [bytearray(30_000) for _ in range(20)]
+    check(decoder)
+    del filler
+
+
+@pytest.mark.parametrize("source", [None, 3, 1.5, object(), ["a.mp4"]])
+def test_what_is_no_source(source: object) -> None:
+    with pytest.raises(TypeError, match="source"):
+        VideoDecoder(source)
+
+
+def test_array_of_another_type() -> None:
+    with pytest.raises(sparseframes.ArgumentError):
+        VideoDecoder(np.zeros(10, np.int16))
+
+
+def test_text_file(clip: Clip) -> None:
+    with Path(clip("text.mp4")).open(encoding="utf-8") as file:
+        with pytest.raises(sparseframes.SourceError) as caught:
+            VideoDecoder(file)
+        assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_errors_of_the_file_are_the_cause(clip: Clip) -> None:
+    class Breaks(Remote):
+        broken = False
+
+        def read(self, size: int = -1) -> bytes:
+            if self.broken:
+                raise ConnectionError("gone")
+            return super().read(size)
+
+    remote = Breaks(Path(clip("faststart.mp4")).read_bytes())
+    decoder = VideoDecoder(remote)
+    remote.broken = True
+    with pytest.raises(sparseframes.SparseError) as caught:
+        decoder.get_frames_at([70, 3])
+    assert isinstance(caught.value.__cause__, ConnectionError)
+    remote.broken = False
+    check(decoder)
+
+
+def test_interrupt_in_the_file(clip: Clip) -> None:
+    class Interrupted(Remote):
+        def read(self, size: int = -1) -> bytes:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        VideoDecoder(Interrupted(Path(clip("pyramid.mp4")).read_bytes()))
+
+
+def test_only_what_is_needed_is_read(clip: Clip, tmp_path: Path) -> None:
+    # a file of some size, the sample table in front
+    path = tmp_path / "long.mp4"
+    media.encode(
+        path,
+        numbers=range(200),
+        size=(320, 240),
+        container_options={"movflags": "faststart"},
+        g="20",
+        crf="10",
+    )
+    remote = Remote(path.read_bytes())
+    with VideoDecoder(remote) as decoder:
+        assert media.number_of(decoder[165]) == 165
+        assert remote.bytes_read < len(remote.data) // 3
+
+
+# -- other processes ----------------------------------------------------------------------------
+
+
+def test_pickle(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(clip("twovideo.mp4"))
+    monkeypatch.chdir(path.parent)
+    decoder = VideoDecoder(
+        path.name, stream_index=2, dimension_order="NCHW", pixel_format="gray", threads=2
+    )
+    data = pickle.dumps(decoder)
+    monkeypatch.chdir("/")
+    again = pickle.loads(data)
+    np.testing.assert_array_equal(again[5], decoder[5])
+    assert again[5].shape == (1, 64, 64)
+
+
+def test_pickle_of_what_has_no_path(clip: Clip) -> None:
+    data = Path(clip("pyramid.mp4")).read_bytes()
+    for source in (data, io.BytesIO(data)):
+        with VideoDecoder(source) as decoder, pytest.raises(TypeError, match="pickled"):
+            pickle.dumps(decoder)
+
+
+def test_results_are_pickled(pyramid: VideoDecoder, clip: Clip) -> None:
+    frame = pickle.loads(pickle.dumps(pyramid.get_frame_at(4)))
+    assert media.number_of(frame.data) == 4
+    assert pickle.loads(pickle.dumps(pyramid.plan([4]))).targets.tolist() == [4]
+    with VideoDecoder(clip("pyramid.mp4"), pixel_format="native") as decoder:
+        planes = pickle.loads(pickle.dumps(decoder[4]))
+        assert planes.pixel_format == "yuv420p"
+
+
+def number_at(decoder: VideoDecoder, index: int) -> int:
+    return media.number_of(decoder[index])
+
+
+def test_spawned_process(pyramid: VideoDecoder) -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(count_of, (pyramid,)) == 90
+
+
+def count_of(decoder: VideoDecoder) -> int:
+    return len(decoder)
+
+
+def in_child(work: Callable[[], bool]) -> bool:
+    """Fork, and tell whether work is true in the child."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if work() else 1
+        finally:
+            os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_fork(clip: Clip, threads: int) -> None:
+    data = Path(clip("pyramid.mp4")).read_bytes()
+    for source in (clip("pyramid.mp4"), data):
+        decoder = VideoDecoder(source, threads=threads)
+        check(decoder)
+        for _ in range(3):
+            assert in_child(lambda d=decoder: number_at(d, 40) == 40 and number_at(d, -1) == 89)
+            check(decoder)
+
+
+def test_fork_with_a_file_object(clip: Clip) -> None:
+    with Path(clip("pyramid.mp4")).open("rb") as file, VideoDecoder(file) as decoder:
+        check(decoder)
+
+        def refused() -> bool:
+            try:
+                decoder[0]
+            except sparseframes.ClosedError as error:
+                decoder.close()
+                return "fork" in str(error)
+            return False
+
+        assert in_child(refused)
+        check(decoder)
+
+
+# a fork while threads run is what the test is about
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_fork_while_another_thread_decodes(clip: Clip) -> None:
+    decoder = VideoDecoder(clip("onekey.mp4"))
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            decoder.get_frames_at([80, 3])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(3):
+            assert in_child(lambda: number_at(decoder, 40) == 40)
+    finally:
+        stop.set()
+        thread.join()
+    check(decoder)
