@@ -431,6 +431,16 @@ class LinearReader:
             return None
         return layout, packed, bool(damaged[0])
 
+    def skip_all(self) -> int:
+        """Decode all that is left and drop it; the number of frames."""
+        error, null = self._reader._error, ffi.NULL
+        count = 0
+        while self._reader._check(
+            lib.sparse_linear_next(self._handle[0], 0, null, null, null, error)
+        ):
+            count += 1
+        return count
+
     def close(self) -> None:
         """Free the decoder; a second call does nothing."""
         handle, self._handle = self._handle, None

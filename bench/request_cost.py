@@ -1,0 +1,193 @@
+"""What a request costs, against a linear decode of the very same file in the same run.
+
+Times are CPU seconds of this process: other load on the machine counts less. Blocks of the two
+sides alternate, and the medians are compared.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparseframes import VideoDecoder
+from sparseframes._binding import Reader
+from sparseframes._source import PathSource
+
+PATTERNS: dict[str, Callable[[np.random.Generator, int], list[int]]] = {
+    "one": lambda rng, n: [int(rng.integers(n))],
+    "10 of 100": lambda rng, n: _window(rng, n, 100, 10),
+    "stride 4": lambda rng, n: _stride(rng, n, 4, 10),
+    "stride 30": lambda rng, n: _stride(rng, n, 30, 10),
+    "contiguous 10": lambda rng, n: _stride(rng, n, 1, 10),
+}
+
+
+def _window(rng: np.random.Generator, n: int, window: int, count: int) -> list[int]:
+    window = min(window, n)
+    start = int(rng.integers(n - window + 1))
+    return (start + rng.choice(window, min(count, window), replace=False)).tolist()
+
+
+def _stride(rng: np.random.Generator, n: int, step: int, count: int) -> list[int]:
+    count = min(count, (n - 1) // step + 1)
+    start = int(rng.integers(n - (count - 1) * step))
+    return list(range(start, start + count * step, step))
+
+
+@dataclass
+class Cost:
+    """Figures of one file. Times are CPU milliseconds."""
+
+    file: str
+    codec: str
+    size: str
+    frames: int
+    linear_ms: float
+    """mean time a picture of the linear decode, without conversion"""
+    header_us: float
+    """mean time a packet of the header pass, reading included, in microseconds"""
+    header_ratio: float
+    """linear decode's time a picture / header pass's time a packet"""
+    requests: dict[str, dict[str, float]]
+    """by pattern: time, pictures, and time / (pictures x linear + conversion)"""
+
+
+def _cpu(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _open(path: Path) -> Reader:
+    return Reader(PathSource(str(path)), stream_index=None, threads=1)
+
+
+def _linear_pass(reader: Reader) -> float:
+    """Seconds to decode all frames and drop them."""
+    with reader.linear() as linear:
+        return _cpu(lambda: linear.skip_all())
+
+
+def measure(path: Path, requests: int, seed: int) -> Cost:
+    """Measure one file."""
+    rng = np.random.default_rng(seed)
+    with VideoDecoder(path) as decoder:
+        frames = len(decoder)
+        meta = decoder.metadata
+    reader = _open(path)
+    linear = statistics.median(_linear_pass(reader) for _ in range(3)) / frames
+
+    passes = []
+    for _ in range(5):
+        fresh = _open(path)
+        fresh.frame_count()
+        fresh.reset_stats()
+        seconds = _cpu(fresh.build_index)
+        passes.append(seconds / max(1, fresh.stats()["state_only_packets"]))
+        fresh.close()
+    header = statistics.median(passes)
+
+    reader.build_index()
+    layout = reader.layout(0, "rgb24")
+    results = {}
+    for name, pattern in PATTERNS.items():
+        ratios, times, pictures, linears = [], [], [], []
+        for k in range(requests):
+            indices = np.asarray(pattern(rng, frames), np.int64)
+            batch = np.empty((len(indices), layout.height, layout.width, 3), np.uint8)
+            if k % 8 == 0:  # the machine's speed drifts
+                linears.append(_linear_pass(reader) / frames)
+            reader.reset_stats()
+            spent = _cpu(
+                lambda: reader.get_frames(indices, "rgb24", batch, layout.width, layout.height)
+            )
+            stats = reader.stats()
+            count = stats["pictures_reconstructed"]
+            allowed = count * linears[-1] + stats["convert_seconds"]
+            ratios.append(spent / allowed)
+            times.append(spent * 1e3)
+            pictures.append(count)
+        results[name] = {
+            "ms": statistics.median(times),
+            "pictures": statistics.fmean(pictures),
+            "ratio": statistics.median(ratios),
+        }
+    reader.close()
+    return Cost(
+        path.name,
+        meta.codec or "",
+        f"{meta.width}x{meta.height}",
+        frames,
+        linear * 1e3,
+        header * 1e6,
+        linear / header,
+        results,
+    )
+
+
+@dataclass
+class Bytes:
+    """What a lazy request reads of a file whose sample table tells where things are."""
+
+    file: str
+    file_bytes: int
+    open_bytes: int
+    request_bytes: int
+    """read by one request of one frame, its segment's header pass included"""
+    segment_bytes: int
+    """payload of the packets from the segment's key frame to the target"""
+    closure_bytes: int
+
+
+def measure_bytes(path: Path, seed: int) -> Bytes:
+    """One random frame, from an open file to its pixels."""
+    rng = np.random.default_rng(seed)
+    reader = _open(path)
+    opened = reader.stats()["source_bytes"]
+    count = reader.frame_count()
+    index = np.asarray([int(rng.integers(count))], np.int64)
+    layout = reader.layout(int(index[0]), "rgb24")
+    batch = np.empty((1, layout.height, layout.width, 3), np.uint8)
+    reader.get_frames(index, "rgb24", batch, layout.width, layout.height)
+    stats = reader.stats()
+    plan = reader.plan(index)
+    reader.close()
+    return Bytes(
+        path.name,
+        path.stat().st_size,
+        opened,
+        stats["source_bytes"] - opened,
+        stats["bytes_read"] - plan.bytes,
+        plan.bytes,
+    )
+
+
+def resident() -> int:
+    """Resident bytes of this process now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def measure_memory(path: Path, requests: int, seed: int) -> dict[str, float]:
+    """Resident memory after a tenth of the requests and after all, in MiB."""
+    rng = np.random.default_rng(seed)
+    marks = []
+    with VideoDecoder(path) as decoder:
+        count = len(decoder)
+        for k in range(requests):
+            decoder.get_frames_at([int(rng.integers(count))])
+            if k + 1 in (requests // 10, requests):
+                marks.append(resident() / 2**20)
+    return {"requests": requests, "after_tenth_mib": marks[0], "after_all_mib": marks[-1]}
+
+
+def as_dict(cost: Cost | Bytes) -> dict[str, Any]:
+    """For JSON."""
+    return asdict(cost)
