@@ -17,6 +17,7 @@ from PIL import Image
 import sparseframes
 from sparseframes import VideoDecoder
 from sparseframes.cli._app import run
+from sparseframes.cli._clips import CLIPS
 from sparseframes.cli._common import Failure, parse_frames
 from sparseframes.cli._validate import expand
 
@@ -172,8 +173,8 @@ def test_demo_on_given_files(call: Call, call_json: Call, clip: Clip) -> None:
 def test_demo_makes_its_clips(call: Call, tmp_path: Path) -> None:
     status, out, _ = call("demo", "--requests", 2, "--work-dir", tmp_path)
     assert status == 0
-    assert out.count("yes") == 3
-    assert len(list(tmp_path.iterdir())) == 3
+    assert out.count("yes") == len(CLIPS)
+    assert len(list(tmp_path.iterdir())) == len(CLIPS)
 
 
 @pytest.mark.parametrize(
