@@ -439,6 +439,8 @@ class VideoDecoder:
         except errors.IndexError as error:
             if error.frame is None:
                 raise
+            # damage that decoding has met may have made the stream shorter
+            self._count = self._table = self._timeline = None
             raise self._index_error(error.frame, self._frame_count(reader)) from None
 
     def _fetch(self, reader: Reader, indices: NDArray[np.int64], out: Any) -> FrameBatch:

@@ -261,6 +261,12 @@ class _Check:
         starts = [r.damaged_from for r in (self.by_pyav, rgb) if r.damaged_from is not None]
         result.damaged_from = min(starts, default=None)
         result.frames = len(rgb.digests)
+        if not count and not rgb.digests:
+            result.status = "unreadable"
+            result.reason = f"{self.path}: no frame comes out of it"
+            if self.by_pyav.digests:
+                result.reason += f", though {len(self.by_pyav.digests)} of PyAV's FFmpeg"
+            return
         self.compare_counts(count, rgb)
         series = make_requests(
             min(count, MAX_FRAMES), self.number, self.size, f"{self.seed}/{count}"
@@ -275,13 +281,16 @@ class _Check:
             result.reason = result.mismatches[0].detail
 
     def compare_counts(self, count: int, rgb: Reference) -> None:
-        counts = {"the decoder": count, "its linear decode": len(rgb.digests)}
-        if self.result.damaged_from is None:
-            # versions of FFmpeg differ in what they make of damage
-            counts["PyAV's linear decode"] = len(self.by_pyav.digests)
-        if min(len(rgb.digests), len(self.by_pyav.digests)) < MAX_FRAMES and (
-            len(set(counts.values())) > 1
-        ):
+        if self.result.damaged_from is not None:
+            # which frames damage swallows shows only when they are decoded, and versions of FFmpeg
+            # differ in it
+            return
+        counts = {
+            "the decoder": count,
+            "its linear decode": len(rgb.digests),
+            "PyAV's linear decode": len(self.by_pyav.digests),
+        }
+        if min(counts.values()) < MAX_FRAMES and len(set(counts.values())) > 1:
             text = ", ".join(f"{name} has {value}" for name, value in counts.items())
             self.add("count", -1, f"numbers of frames differ: {text}")
 
@@ -316,7 +325,7 @@ class _Check:
         context: dict[str, Any] = {"request": request.indices, "number": number}
         try:
             plan = decoder.plan(request.indices)
-        except errors.DecodeError as error:
+        except (errors.DecodeError, errors.IndexError) as error:
             self.judge_raise(request.indices, error, context)
             return
         except errors.SparseError as error:
@@ -347,7 +356,7 @@ class _Check:
         try:
             batch = decoder.get_frames_at(indices)
             return [(frame.index, frame.data) for frame in batch]
-        except errors.DecodeError as error:
+        except (errors.DecodeError, errors.IndexError) as error:
             if len(indices) == 1:
                 self.judge_raise(indices, error, context)
                 return None
@@ -366,9 +375,9 @@ class _Check:
         return None
 
     def judge_raise(
-        self, indices: Sequence[int], error: errors.DecodeError, context: dict[str, Any]
+        self, indices: Sequence[int], error: errors.SparseError, context: dict[str, Any]
     ) -> None:
-        """Whether a DecodeError is right: something asked for must be in reach of damage."""
+        """Whether it is right to raise: something asked for must be in reach of damage."""
         start = self.result.damaged_from
         if start is not None and max(indices) >= start - REORDER:
             self.result.raised += 1
