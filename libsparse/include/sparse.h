@@ -111,10 +111,14 @@ typedef struct SparseIO {
 } SparseIO;
 
 enum SparseIndexMode {
-    SPARSE_INDEX_LAZY = 0, /* only the segments that requests touch, where the
-                              container's sample table allows it */
-    SPARSE_INDEX_WHOLE = 1 /* one header pass over the stream before the first
-                              request */
+    SPARSE_INDEX_LAZY = 0,  /* Header passes over the segments that requests touch, where the
+                               container's sample table allows it. Frame k is then the k-th by
+                               the table's times: should packets outside the touched segments be
+                               so damaged that a linear decode puts out no frame for
+                               them, its numbering is another one. For remote or very long files. */
+    SPARSE_INDEX_WHOLE = 1  /* One header pass over the stream before the first request. Where
+                               there is a sample table, it reads the beginnings of
+                               slices alone. */
 };
 
 /* Settings of a reader. Fill with sparse_default_settings() first. */
@@ -122,7 +126,7 @@ typedef struct SparseSettings {
     int stream_index;   /* container stream index; -1 (default): the first
                            video stream, as ffmpeg's -map 0:v:0 */
     int threads;        /* worker threads at most, 1..64; default 1 */
-    int index_mode;     /* enum SparseIndexMode; default lazy */
+    int index_mode;     /* enum SparseIndexMode; default whole */
     const char *name;   /* shown in messages for sources without a path;
                            default NULL: "<memory>" or "<stream>" */
     SparseLogCallback log; /* default NULL: silent */

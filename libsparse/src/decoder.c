@@ -94,8 +94,7 @@ static int feed(SparseDecoder *decoder, AVPacket *packet, SparseOutput output, v
             continue;
         }
         if (output) {
-            ret = output(user, ff_sparse_frame_id(decoder->frame),
-                         decoder->frame->best_effort_timestamp, error);
+            ret = output(user, ff_sparse_frame_id(decoder->frame), decoder->frame, error);
             if (ret < 0) {
                 av_frame_unref(decoder->frame);
                 return ret;

@@ -22,8 +22,9 @@ int sparse_decoder_supports(enum AVCodecID codec);
 int sparse_decoder_open(SparseDecoder **decoder, SparseSource *source, SparseError *error);
 void sparse_decoder_close(SparseDecoder **decoder);
 
-/* Called by sparse_decoder_scan() for each frame put out, in display order. */
-typedef int (*SparseOutput)(void *user, int64_t picture, int64_t pts, SparseError *error);
+/* Called by sparse_decoder_scan() for each frame put out, in display order. The frame has
+ * all that the decoder gives it but samples. */
+typedef int (*SparseOutput)(void *user, int64_t picture, const AVFrame *frame, SparseError *error);
 
 /*
  * Read the slice headers of a packet (NULL: the end of the stream) and move

@@ -9,6 +9,7 @@
 
 #include <libavutil/avutil.h>
 #include <libavutil/error.h>
+#include <libavutil/frame.h>
 
 /* Packets [start, end) that have been passed, and the state after them. */
 typedef struct Run {
@@ -23,6 +24,7 @@ struct SparseIndex {
     const SparsePacket *packets;
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
+    int heads; /* packets needn't be read whole */
     int whole; /* everything is covered and display is the decoder's own order */
 
     SparsePicture *pictures; /* [packet_count] */
@@ -85,6 +87,7 @@ int sparse_index_open(SparseIndex **result, SparseSource *source, int lazy, Spar
         return sparse_fail_memory(error);
     index->source = source;
     index->lazy = lazy && sparse_source_is_table(source);
+    index->heads = sparse_source_has_heads(source);
     *result = index;
     return 0;
 }
@@ -303,12 +306,16 @@ static int keep_report(SparseIndex *index, int64_t i, const FFSparseReport *repo
     return ret;
 }
 
-/* Pass over packet i, which the decoder stands before. */
+/* The head of a packet was not enough: the pass has to be made again with whole packets. */
+enum { READ_WHOLE = -1000 };
+
+/* Pass over packet i, which the decoder stands before. READ_WHOLE: see there. */
 static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void *user,
                        SparseError *error)
 {
     const FFSparseReport *report;
     FFSparseSnapshot snapshot;
+    int truncated = 0;
     int ret = sparse_decoder_snapshot(index->decoder, &snapshot, error);
 
     if (ret < 0)
@@ -317,11 +324,17 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
     ff_sparse_snapshot_unref(&snapshot);
     if (ret < 0)
         return ret;
-    ret = sparse_source_read_packet(index->source, i, index->packet, error);
+    if (index->heads)
+        ret = sparse_source_read_heads(index->source, i, index->packet, &truncated, error);
+    else
+        ret = sparse_source_read_packet(index->source, i, index->packet, error);
     if (ret < 0)
         return ret;
     ret = sparse_decoder_scan(index->decoder, index->packet, i, &report, output, user, error);
     av_packet_unref(index->packet);
+    if (ret >= 0 && truncated &&
+        report->flags & (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_OVERREAD))
+        return READ_WHOLE;
     if (ret >= 0)
         ret = keep_report(index, i, report, error);
     if (ret < 0)
@@ -333,7 +346,7 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
 
 /* ---- The whole index ---- */
 
-static int append_display(void *user, int64_t picture, int64_t pts, SparseError *error)
+static int append_display(void *user, int64_t picture, const AVFrame *frame, SparseError *error)
 {
     SparseIndex *index = user;
     size_t capacity = (size_t)index->display_capacity;
@@ -348,7 +361,13 @@ static int append_display(void *user, int64_t picture, int64_t pts, SparseError 
         return ret;
     index->display_capacity = (int64_t)capacity;
     index->display[index->display_count].picture = picture;
-    index->display[index->display_count++].pts = pts;
+    index->display[index->display_count++].pts = frame->best_effort_timestamp;
+    index->pictures[picture].colors = (SparseColors){
+        .known = 1,
+        .range = (uint8_t)frame->color_range,
+        .space = (uint8_t)frame->colorspace,
+        .location = (uint8_t)frame->chroma_location,
+    };
     return 0;
 }
 
@@ -364,14 +383,11 @@ static void forget(SparseIndex *index)
     index->display_count = 0;
 }
 
-int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user,
-                       SparseError *error)
+static int build(SparseIndex *index, SparseProgress progress, void *user, SparseError *error)
 {
     const FFSparseReport *report;
-    int ret = prepare(index, progress, user, error);
+    int ret;
 
-    if (ret < 0 || index->whole)
-        return ret;
     /* What runs know of pictures counts from other starts: begin anew, with a
      * decoder that has seen nothing. */
     forget(index);
@@ -389,13 +405,27 @@ int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user,
     if (ret >= 0)
         ret = sparse_decoder_scan(index->decoder, NULL, index->packet_count, &report,
                                   append_display, index, error);
+    return ret;
+}
+
+int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user,
+                       SparseError *error)
+{
+    int ret = prepare(index, progress, user, error);
+
+    if (ret < 0 || index->whole)
+        return ret;
+    ret = build(index, progress, user, error);
+    if (ret == READ_WHOLE) {
+        index->heads = 0;
+        ret = build(index, progress, user, error);
+    }
+    index->lazy = 0;
     if (ret < 0) {
         forget(index);
-        index->lazy = 0;
         return ret;
     }
     index->whole = 1;
-    index->lazy = 0;
     sparse_decoder_close(&index->decoder);
     return 0;
 }
@@ -451,10 +481,18 @@ static int pass(SparseIndex *index, Run *run, const FFSparseSnapshot *state, int
     const uint32_t flaws = FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST |
                            FF_SPARSE_REPORT_MISSING;
     FFSparseSnapshot after;
+    int64_t flawed = run->flawed;
     int ret = sparse_decoder_reposition(index->decoder, state, error);
 
     for (int64_t i = run->end; i < end && ret >= 0; i++) {
         ret = scan_packet(index, i, NULL, NULL, error);
+        if (ret == READ_WHOLE) { /* from where this pass began */
+            index->heads = 0;
+            run->flawed = flawed;
+            ret = sparse_decoder_reposition(index->decoder, state, error);
+            i = run->end - 1;
+            continue;
+        }
         if (index->pictures[i].picture != i || index->pictures[i].flags & flaws)
             run->flawed++;
     }

@@ -14,6 +14,16 @@
 
 typedef struct SparseIndex SparseIndex;
 
+/*
+ * The colour description a frame was put out with. The decoder fills in at output what a
+ * picture leaves open, from the parameter sets of that moment, which may be later
+ * ones than the picture's own.
+ */
+typedef struct SparseColors {
+    uint8_t known; /* whether the output has been seen */
+    uint8_t range, space, location; /* AVCOL_RANGE_*, AVCOL_SPC_*, AVCHROMA_LOC_* */
+} SparseColors;
+
 /* What is known of one packet; a picture is known by the packet it begins in. */
 typedef struct SparsePicture {
     int32_t picture;        /* that the packet's slices belong to; -1: none */
@@ -28,6 +38,7 @@ typedef struct SparsePicture {
     size_t reference_first; /* into the index's array */
     size_t entry_first;
     int32_t params;         /* number of the parameter-set epoch */
+    SparseColors colors;
     int32_t state[24];      /* FFSparseSnapshot.state */
 } SparsePicture;
 

@@ -267,6 +267,20 @@ static const AVPacket *find_extra(const SparseSource *source, int64_t packet)
     return source->extras[low].properties;
 }
 
+void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pkt)
+{
+    const SparsePacket *packet = &source->packets[i];
+
+    pkt->pts = packet->pts;
+    pkt->dts = packet->dts;
+    pkt->duration = packet->duration;
+    pkt->pos = packet->flags & SPARSE_PACKET_SPOOLED ? -1 : packet->pos;
+    pkt->flags = (int)(packet->flags >> AV_FLAGS_SHIFT);
+    pkt->stream_index = source->stream_index;
+    pkt->time_base = sparse_source_time_base(source);
+    pkt->opaque = (void *)(intptr_t)(i + 1);
+}
+
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error)
 {
     const SparsePacket *packet;
@@ -298,14 +312,7 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
         av_packet_unref(pkt);
         return ret;
     }
-    pkt->pts = packet->pts;
-    pkt->dts = packet->dts;
-    pkt->duration = packet->duration;
-    pkt->pos = packet->flags & SPARSE_PACKET_SPOOLED ? -1 : packet->pos;
-    pkt->flags = (int)(packet->flags >> AV_FLAGS_SHIFT);
-    pkt->stream_index = source->stream_index;
-    pkt->time_base = sparse_source_time_base(source);
-    pkt->opaque = (void *)(intptr_t)(i + 1);
+    sparse_packet_set_times(source, i, pkt);
     source->packets_read++;
     source->payload_read += packet->size;
     return SPARSE_OK;

@@ -86,6 +86,17 @@ int sparse_source_packets(SparseSource *source, const SparsePacket **packets, in
  */
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error);
 
+/* 1: sparse_source_read_heads() saves reading and may be used. */
+int sparse_source_has_heads(const SparseSource *source);
+
+/*
+ * The same as sparse_source_read_packet() for a header pass: slices may be cut after some
+ * hundred bytes, in which case *truncated becomes 1. A slice header that then seems to be
+ * damaged or to go on has to be read again from the whole packet.
+ */
+int sparse_source_read_heads(SparseSource *source, int64_t i, AVPacket *pkt, int *truncated,
+                             SparseError *error);
+
 typedef struct SparseSourceCounters {
     int64_t packets_read; /* sparse_source_read_packet() */
     int64_t bytes_read;   /* their payload */

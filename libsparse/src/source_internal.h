@@ -73,6 +73,9 @@ struct SparseSource {
  * fills in the table. 1, or 0 when it doesn't. */
 int sparse_packets_from_samples(SparseSource *source, SparseError *error);
 
+/* Set what a packet has besides payload and side data, as av_read_frame() gives it. */
+void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pkt);
+
 /* Free all that belongs to the table. */
 void sparse_packets_free(SparseSource *source);
 

@@ -34,7 +34,7 @@ void sparse_default_settings(SparseSettings *settings)
     memset(settings, 0, sizeof(*settings));
     settings->stream_index = -1;
     settings->threads = 1;
-    settings->index_mode = SPARSE_INDEX_LAZY;
+    settings->index_mode = SPARSE_INDEX_WHOLE;
 }
 
 /* ---- Opening and closing ---- */

@@ -104,6 +104,7 @@ static int deliver(Work *work, SparseWorker *worker, size_t step, double *second
                    SparseError *error)
 {
     double start = sparse_seconds();
+    const SparseColors *colors;
     AVFrame *frame;
     int ret;
 
@@ -117,6 +118,14 @@ static int deliver(Work *work, SparseWorker *worker, size_t step, double *second
         ret = sparse_fail(error, sparse_code_from_av(ret, SPARSE_ERR_DECODE), -1,
                           "the picture can't be cropped: %s", av_err2str(ret));
     else
+        ret = 0;
+    colors = &sparse_index_picture(work->reader->index, work->plan->steps[step].picture)->colors;
+    if (colors->known) {
+        frame->color_range = colors->range;
+        frame->colorspace = colors->space;
+        frame->chroma_location = colors->location;
+    }
+    if (ret >= 0)
         ret = sparse_request_fill(work->request, worker->converter, frame, work->next_slot,
                                   work->slot_of_step[step], error);
     av_frame_free(&frame);

@@ -161,11 +161,16 @@ static int check_file(const char *path, int format, long requests)
         printf("not read: %s\n", error.message);
         goto done;
     }
-    /* lazily with one thread, then from a whole index with two */
+    /* A whole index and one thread, then a lazy one and two. The latter numbers frames by the
+     * container's table, which damage doesn't change: only what comes before is compared. */
     for (int pass = 0; pass < 2 && reference.count; pass++) {
         sparse_close(&reader);
-        settings.index_mode = pass ? SPARSE_INDEX_WHOLE : SPARSE_INDEX_LAZY;
+        settings.index_mode = pass ? SPARSE_INDEX_LAZY : SPARSE_INDEX_WHOLE;
         settings.threads = 1 + pass;
+        if (pass && reference.first_damaged >= 0)
+            reference.count = (size_t)reference.first_damaged;
+        if (!reference.count)
+            break;
         if (sparse_open_path(&reader, path, &settings, &error) < 0) {
             printf("  can't be opened again: %s\n", error.message);
             failed = 1;
@@ -183,7 +188,8 @@ static int check_file(const char *path, int format, long requests)
                 indices[count - 1] = indices[0];
             request(reader, format, &reference, indices, count, &tally);
         }
-        if (sparse_frame_count(reader, &error) != (int64_t)reference.count) {
+        if ((!pass || reference.first_damaged < 0) &&
+            sparse_frame_count(reader, &error) != (int64_t)reference.count) {
             printf("  %lld frames, not %zu\n", (long long)sparse_frame_count(reader, NULL),
                    reference.count);
             failed = 1;

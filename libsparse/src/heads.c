@@ -1,0 +1,139 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * The heads of packets: what a header pass needs of them.
+ */
+#include <string.h>
+
+#include <libavutil/intreadwrite.h>
+
+#include "source_internal.h"
+
+enum {
+    WINDOW = 1024,    /* bytes read at a time */
+    SLICE_HEAD = 256, /* bytes kept of a slice; its header is some 10 to 40 */
+    MAX_HEADS = 1 << 16
+};
+
+/* Bytes of each NAL unit's length field, or 0 when packets aren't made that way. */
+static int length_size(const AVCodecParameters *par)
+{
+    if (par->codec_id == AV_CODEC_ID_H264 && par->extradata_size >= 7 && par->extradata[0] == 1)
+        return (par->extradata[4] & 3) + 1;
+    if (par->codec_id == AV_CODEC_ID_HEVC && par->extradata_size >= 23 &&
+        (par->extradata[0] || par->extradata[1] || par->extradata[2] > 1))
+        return (par->extradata[21] & 3) + 1;
+    return 0;
+}
+
+int sparse_source_has_heads(const SparseSource *source)
+{
+    return source->is_table && length_size(sparse_source_codecpar(source)) > 0;
+}
+
+/* How much of a NAL unit a header pass looks at: of slices the beginning, of filler
+ * nothing, of all else (parameter sets, SEI) everything. */
+static int64_t wanted(enum AVCodecID codec, uint8_t first_byte, int64_t length, int *is_slice)
+{
+    int type = codec == AV_CODEC_ID_H264 ? first_byte & 0x1f : first_byte >> 1 & 0x3f;
+    int is_filler = type == (codec == AV_CODEC_ID_H264 ? 12 : 38);
+    int64_t limit = is_filler ? 2 : SLICE_HEAD;
+
+    *is_slice = codec == AV_CODEC_ID_H264 ? type >= 1 && type <= 5 : type < 32;
+    return (*is_slice || is_filler) && length > limit ? limit : length;
+}
+
+/* A window on a packet's bytes. */
+typedef struct View {
+    SparseSource *source;
+    const SparsePacket *packet;
+    uint8_t data[WINDOW];
+    int64_t start, size; /* in the packet */
+    int64_t read;        /* bytes, in all */
+} View;
+
+/* Copy size bytes at offset; 1, or 0 when they aren't there. */
+static int view_copy(View *view, uint8_t *out, int64_t offset, int64_t size)
+{
+    if (offset < view->start || offset + size > view->start + view->size) {
+        int64_t left = view->packet->size - offset;
+        uint8_t *into = size > WINDOW ? out : view->data;
+        int64_t n = size > WINDOW ? size : left < WINDOW ? left : WINDOW;
+
+        if (size > left)
+            return 0;
+        n = sparse_bytes_read(view->source->bytes, into, view->packet->pos + offset, n, NULL);
+        if (n < size)
+            return 0;
+        view->read += n;
+        if (into == out)
+            return 1;
+        view->start = offset;
+        view->size = n;
+    }
+    memcpy(out, view->data + (offset - view->start), (size_t)size);
+    return 1;
+}
+
+/* Write the heads of the packet's NAL units to out, with lengths to suit. Their size, or 0
+ * when the packet isn't made of whole NAL units. */
+static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, uint8_t *out,
+                       int *truncated)
+{
+    int64_t offset = 0, filled = 0;
+
+    while (offset < view->packet->size) {
+        uint8_t field[5];
+        int64_t length = 0, keep;
+        int is_slice;
+
+        if (!view_copy(view, field, offset, length_bytes + 1))
+            return 0;
+        for (int i = 0; i < length_bytes; i++)
+            length = length << 8 | field[i];
+        offset += length_bytes;
+        /* A length of 1 may be a start code: FFmpeg then takes the packet otherwise. */
+        if (length < 2 || length > view->packet->size - offset)
+            return 0;
+        keep = wanted(codec, field[length_bytes], length, &is_slice);
+        if (keep >= (int64_t)1 << (8 * length_bytes) || filled + length_bytes + keep > MAX_HEADS)
+            return 0;
+        for (int i = 0; i < length_bytes; i++)
+            out[filled + i] = (uint8_t)(keep >> (8 * (length_bytes - 1 - i)));
+        filled += length_bytes;
+        if (!view_copy(view, out + filled, offset, keep))
+            return 0;
+        filled += keep;
+        *truncated |= is_slice && keep < length;
+        offset += length;
+    }
+    return filled;
+}
+
+int sparse_source_read_heads(SparseSource *source, int64_t i, AVPacket *pkt, int *truncated,
+                             SparseError *error)
+{
+    const AVCodecParameters *par = sparse_source_codecpar(source);
+    const SparsePacket *packet = &source->packets[i];
+    View view = { .source = source, .packet = packet };
+    int64_t filled;
+
+    *truncated = 0;
+    if (packet->size <= WINDOW || packet->flags & (SPARSE_PACKET_SPOOLED | SPARSE_PACKET_EXTRA))
+        return sparse_source_read_packet(source, i, pkt, error);
+
+    av_packet_unref(pkt);
+    if (av_new_packet(pkt, MAX_HEADS) < 0)
+        return sparse_fail_memory(error);
+    filled = collect(&view, par->codec_id, length_size(par), pkt->data, truncated);
+    if (!filled) {
+        *truncated = 0;
+        return sparse_source_read_packet(source, i, pkt, error);
+    }
+    av_shrink_packet(pkt, (int)filled);
+    sparse_packet_set_times(source, i, pkt);
+    source->packets_read++;
+    source->payload_read += view.read;
+    return SPARSE_OK;
+}
