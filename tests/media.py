@@ -197,6 +197,8 @@ encoded(
     "opengop.mp4",
     **{"x264-params": "open-gop=1:keyint=24:min-keyint=24:scenecut=0:bframes=3"},
 )
+# packets far longer than what a header pass reads of them
+encoded("large.mp4", numbers=range(12), size=(640, 480), **{"x264-params": "qp=2:keyint=12"})
 # four slices a picture, weighted prediction, long reference lists
 encoded(
     "slices.mp4",

@@ -332,9 +332,6 @@ def test_metadata(pyramid: VideoDecoder, clip: Clip) -> None:
         assert not decoder.metadata.sparse
 
 
-@pytest.mark.xfail(
-    reason="FFmpeg's mov demuxer makes the last packet longer by the delay of reordering"
-)
 def test_last_frame_is_as_long_as_the_others(pyramid: VideoDecoder) -> None:
     assert pyramid.get_frame_at(-1).duration_seconds == pytest.approx(1 / 30)
     assert pyramid.metadata.end_stream_seconds == pytest.approx(3)

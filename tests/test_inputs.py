@@ -281,3 +281,53 @@ def test_fork_while_another_thread_decodes(clip: Clip) -> None:
         stop.set()
         thread.join()
     check(decoder)
+
+
+# -- a lazy index ---------------------------------------------------------------------------------
+
+
+class Watched(io.BytesIO):
+    """A file-like object that notes which of its bytes are read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.touched = np.zeros(len(data), bool)
+
+    def read(self, size: int | None = -1) -> bytes:
+        start = self.tell()
+        data = super().read(size)
+        self.touched[start : start + len(data)] = True
+        return data
+
+
+def test_lazy_index_reads_the_touched_segment_alone(clip: Clip) -> None:
+    path = clip("pyramid.mp4")  # an IDR every 30 packets
+    with VideoDecoder(path) as whole:
+        expected = whole.get_frame_at(70).data
+        closure = whole.plan([70]).reconstruct
+    with media.av.open(path) as container:
+        packets = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
+    assert min(closure) >= 60
+
+    source = Watched(Path(path).read_bytes())
+    with VideoDecoder(source, index="lazy") as decoder:
+        assert len(decoder) == 90
+        source.touched[:] = False
+        np.testing.assert_array_equal(decoder.get_frame_at(70).data, expected)
+    touched = [k for k, (at, size) in enumerate(packets) if source.touched[at : at + size].any()]
+    assert min(touched) == 60
+    assert max(touched) <= max(closure)
+
+
+def test_whole_index_reads_only_the_heads_of_long_packets(clip: Clip) -> None:
+    path = clip("large.mp4")
+    with VideoDecoder(path) as decoder:
+        assert len(decoder) == 12
+        assert decoder.stats.bytes_read < Path(path).stat().st_size / 4
+        assert decoder.stats.state_only_packets == 12
+
+
+@pytest.mark.parametrize("mode", ["exact", "", None])
+def test_index_mode_is_checked(clip: Clip, mode: Any) -> None:
+    with pytest.raises(sparseframes.errors.ArgumentError, match="index"):
+        VideoDecoder(clip("pyramid.mp4"), index=mode)

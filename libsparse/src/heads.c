@@ -11,9 +11,9 @@
 #include "source_internal.h"
 
 enum {
-    WINDOW = 1024,    /* bytes read at a time */
-    SLICE_HEAD = 256, /* bytes kept of a slice; its header is some 10 to 40 */
-    MAX_HEADS = 1 << 16
+    MAX_WINDOW = SPARSE_HEAD_MOST + 64, /* bytes read at a time: a slice's head and what stands
+                                           before it */
+    MAX_HEADS = 1 << 16                 /* of one packet */
 };
 
 /* Bytes of each NAL unit's length field, or 0 when packets aren't made that way. */
@@ -34,11 +34,12 @@ int sparse_source_has_heads(const SparseSource *source)
 
 /* How much of a NAL unit a header pass looks at: of slices the beginning, of filler
  * nothing, of all else (parameter sets, SEI) everything. */
-static int64_t wanted(enum AVCodecID codec, uint8_t first_byte, int64_t length, int *is_slice)
+static int64_t wanted(enum AVCodecID codec, uint8_t first_byte, int64_t length, int head,
+                      int *is_slice)
 {
     int type = codec == AV_CODEC_ID_H264 ? first_byte & 0x1f : first_byte >> 1 & 0x3f;
     int is_filler = type == (codec == AV_CODEC_ID_H264 ? 12 : 38);
-    int64_t limit = is_filler ? 2 : SLICE_HEAD;
+    int64_t limit = is_filler ? 2 : head;
 
     *is_slice = codec == AV_CODEC_ID_H264 ? type >= 1 && type <= 5 : type < 32;
     return (*is_slice || is_filler) && length > limit ? limit : length;
@@ -48,7 +49,8 @@ static int64_t wanted(enum AVCodecID codec, uint8_t first_byte, int64_t length, 
 typedef struct View {
     SparseSource *source;
     const SparsePacket *packet;
-    uint8_t data[WINDOW];
+    int window; /* bytes to read at a time */
+    uint8_t data[MAX_WINDOW];
     int64_t start, size; /* in the packet */
     int64_t read;        /* bytes, in all */
 } View;
@@ -58,8 +60,8 @@ static int view_copy(View *view, uint8_t *out, int64_t offset, int64_t size)
 {
     if (offset < view->start || offset + size > view->start + view->size) {
         int64_t left = view->packet->size - offset;
-        uint8_t *into = size > WINDOW ? out : view->data;
-        int64_t n = size > WINDOW ? size : left < WINDOW ? left : WINDOW;
+        uint8_t *into = size > view->window ? out : view->data;
+        int64_t n = size > view->window ? size : left < view->window ? left : view->window;
 
         if (size > left)
             return 0;
@@ -78,7 +80,7 @@ static int view_copy(View *view, uint8_t *out, int64_t offset, int64_t size)
 
 /* Write the heads of the packet's NAL units to out, with lengths to suit. Their size, or 0
  * when the packet isn't made of whole NAL units. */
-static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, uint8_t *out,
+static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, int head, uint8_t *out,
                        int *truncated)
 {
     int64_t offset = 0, filled = 0;
@@ -96,7 +98,7 @@ static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, uint8
         /* A length of 1 may be a start code: FFmpeg then takes the packet otherwise. */
         if (length < 2 || length > view->packet->size - offset)
             return 0;
-        keep = wanted(codec, field[length_bytes], length, &is_slice);
+        keep = wanted(codec, field[length_bytes], length, head, &is_slice);
         if (keep >= (int64_t)1 << (8 * length_bytes) || filled + length_bytes + keep > MAX_HEADS)
             return 0;
         for (int i = 0; i < length_bytes; i++)
@@ -111,22 +113,23 @@ static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, uint8
     return filled;
 }
 
-int sparse_source_read_heads(SparseSource *source, int64_t i, AVPacket *pkt, int *truncated,
-                             SparseError *error)
+int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket *pkt,
+                             int *truncated, SparseError *error)
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
     const SparsePacket *packet = &source->packets[i];
-    View view = { .source = source, .packet = packet };
+    View view = { .source = source, .packet = packet, .window = head + 64 };
     int64_t filled;
 
     *truncated = 0;
-    if (packet->size <= WINDOW || packet->flags & (SPARSE_PACKET_SPOOLED | SPARSE_PACKET_EXTRA))
+    if (head > SPARSE_HEAD_MOST || packet->size <= view.window ||
+        packet->flags & (SPARSE_PACKET_SPOOLED | SPARSE_PACKET_EXTRA))
         return sparse_source_read_packet(source, i, pkt, error);
 
     av_packet_unref(pkt);
     if (av_new_packet(pkt, MAX_HEADS) < 0)
         return sparse_fail_memory(error);
-    filled = collect(&view, par->codec_id, length_size(par), pkt->data, truncated);
+    filled = collect(&view, par->codec_id, length_size(par), head, pkt->data, truncated);
     if (!filled) {
         *truncated = 0;
         return sparse_source_read_packet(source, i, pkt, error);

@@ -24,7 +24,7 @@ struct SparseIndex {
     const SparsePacket *packets;
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
-    int heads; /* packets needn't be read whole */
+    int head;  /* bytes of a slice that are read; 0: packets are read whole */
     int whole; /* everything is covered and display is the decoder's own order */
 
     SparsePicture *pictures; /* [packet_count] */
@@ -87,7 +87,7 @@ int sparse_index_open(SparseIndex **result, SparseSource *source, int lazy, Spar
         return sparse_fail_memory(error);
     index->source = source;
     index->lazy = lazy && sparse_source_is_table(source);
-    index->heads = sparse_source_has_heads(source);
+    index->head = sparse_source_has_heads(source) ? SPARSE_HEAD_LEAST : 0;
     *result = index;
     return 0;
 }
@@ -306,10 +306,15 @@ static int keep_report(SparseIndex *index, int64_t i, const FFSparseReport *repo
     return ret;
 }
 
-/* The head of a packet was not enough: the pass has to be made again with whole packets. */
-enum { READ_WHOLE = -1000 };
+/* The head of a slice was not enough: the pass has to be made again with read_more(). */
+enum { READ_MORE = -1000 };
 
-/* Pass over packet i, which the decoder stands before. READ_WHOLE: see there. */
+static void read_more(SparseIndex *index)
+{
+    index->head = index->head < SPARSE_HEAD_MOST ? SPARSE_HEAD_MOST : 0;
+}
+
+/* Pass over packet i, which the decoder stands before. READ_MORE: see there. */
 static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void *user,
                        SparseError *error)
 {
@@ -324,8 +329,9 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
     ff_sparse_snapshot_unref(&snapshot);
     if (ret < 0)
         return ret;
-    if (index->heads)
-        ret = sparse_source_read_heads(index->source, i, index->packet, &truncated, error);
+    if (index->head)
+        ret = sparse_source_read_heads(index->source, i, index->head, index->packet, &truncated,
+                                       error);
     else
         ret = sparse_source_read_packet(index->source, i, index->packet, error);
     if (ret < 0)
@@ -334,7 +340,7 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
     av_packet_unref(index->packet);
     if (ret >= 0 && truncated &&
         report->flags & (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_OVERREAD))
-        return READ_WHOLE;
+        return READ_MORE;
     if (ret >= 0)
         ret = keep_report(index, i, report, error);
     if (ret < 0)
@@ -415,11 +421,8 @@ int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user,
 
     if (ret < 0 || index->whole)
         return ret;
-    ret = build(index, progress, user, error);
-    if (ret == READ_WHOLE) {
-        index->heads = 0;
-        ret = build(index, progress, user, error);
-    }
+    while ((ret = build(index, progress, user, error)) == READ_MORE)
+        read_more(index);
     index->lazy = 0;
     if (ret < 0) {
         forget(index);
@@ -486,8 +489,8 @@ static int pass(SparseIndex *index, Run *run, const FFSparseSnapshot *state, int
 
     for (int64_t i = run->end; i < end && ret >= 0; i++) {
         ret = scan_packet(index, i, NULL, NULL, error);
-        if (ret == READ_WHOLE) { /* from where this pass began */
-            index->heads = 0;
+        if (ret == READ_MORE) { /* from where this pass began */
+            read_more(index);
             run->flawed = flawed;
             ret = sparse_decoder_reposition(index->decoder, state, error);
             i = run->end - 1;

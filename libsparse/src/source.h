@@ -89,13 +89,16 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
 /* 1: sparse_source_read_heads() saves reading and may be used. */
 int sparse_source_has_heads(const SparseSource *source);
 
+/* Slice headers have some 10 to 40 bytes; with long weight tables or entry points more. */
+enum { SPARSE_HEAD_LEAST = 192, SPARSE_HEAD_MOST = 8 * SPARSE_HEAD_LEAST };
+
 /*
- * The same as sparse_source_read_packet() for a header pass: slices may be cut after some
- * hundred bytes, in which case *truncated becomes 1. A slice header that then seems to be
- * damaged or to go on has to be read again from the whole packet.
+ * The same as sparse_source_read_packet() for a header pass: slices may be cut after head
+ * bytes (at most SPARSE_HEAD_MOST; with more, all is read), in which case *truncated becomes 1.
+ * A slice header that then seems to be damaged or to go on has to be read again from more.
  */
-int sparse_source_read_heads(SparseSource *source, int64_t i, AVPacket *pkt, int *truncated,
-                             SparseError *error);
+int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket *pkt,
+                             int *truncated, SparseError *error);
 
 typedef struct SparseSourceCounters {
     int64_t packets_read; /* sparse_source_read_packet() */

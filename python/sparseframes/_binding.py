@@ -28,6 +28,8 @@ FORMATS = {
     "native": lib.SPARSE_FORMAT_NATIVE,
 }
 
+INDEX_MODES = {"whole": lib.SPARSE_INDEX_WHOLE, "lazy": lib.SPARSE_INDEX_LAZY}
+
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _NO_PTS = -(1 << 63)
 
@@ -206,7 +208,14 @@ def _make_layout(raw: Any) -> Layout:
 class Reader:
     """An open reader. Not for use by two threads at a time."""
 
-    def __init__(self, source: Source, *, stream_index: int | None, threads: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        stream_index: int | None,
+        threads: int,
+        index: str = "whole",
+    ) -> None:
         self.source = source
         self._error = ffi.new("SparseError *")
         settings = ffi.new("SparseSettings *")
@@ -214,6 +223,7 @@ class Reader:
         if stream_index is not None:
             settings.stream_index = stream_index
         settings.threads = threads
+        settings.index_mode = INDEX_MODES[index]
         settings.log = lib.sparse_py_log
         name = ffi.new("char[]", source.name.encode("utf-8", "surrogateescape"))
         settings.name = name

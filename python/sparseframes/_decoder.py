@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseframes import errors
-from sparseframes._binding import FORMATS, Info, Layout, Reader
+from sparseframes._binding import FORMATS, INDEX_MODES, Info, Layout, Reader
 from sparseframes._indices import Timeline, as_index, as_indices, as_seconds
 from sparseframes._orientation import Orientation
 from sparseframes._source import FileSource, PathSource, make_source
@@ -22,6 +22,7 @@ from sparseframes._types import Frame, FrameBatch, FrameData, Plan, Planes, Stat
 from sparseframes._types import VideoStreamMetadata as Metadata
 
 DimensionOrder = Literal["NHWC", "NCHW"]
+IndexMode = Literal["whole", "lazy"]
 PixelFormat = Literal["rgb24", "gray", "native"]
 
 _CHANNELS = {"rgb24": 3, "gray": 1}
@@ -46,6 +47,11 @@ class VideoDecoder:
         pixel_format: "rgb24" (3 channels), "gray" (1 channel), both uint8; or "native" for the
             decoded planes with their own depth and subsampling, see `Planes`.
         threads: worker threads at most, 1 to 64.
+        index: "whole" reads the beginnings of all slices before the first request. "lazy" goes
+            only over the segments that requests touch, where the container has a sample table,
+            and takes the table's word for the number of a frame: for remote or very long files.
+            Should packets elsewhere be so damaged that a linear decode puts out no frame for
+            them, its numbering is another one.
 
     Thread-safety: a lock inside lets one thread at a time work; `close` waits for the others. After
     a fork a decoder of a path or of memory opens its source again in the child, one of a file-like
@@ -66,7 +72,9 @@ class VideoDecoder:
         dimension_order: DimensionOrder = "NHWC",
         pixel_format: PixelFormat = "rgb24",
         threads: int = 1,
+        index: IndexMode = "whole",
     ) -> None:
+        _check_option("index", index, tuple(INDEX_MODES))
         _check_option("dimension_order", dimension_order, ("NHWC", "NCHW"))
         _check_option("pixel_format", pixel_format, tuple(FORMATS))
         if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= 64:
@@ -82,6 +90,7 @@ class VideoDecoder:
             "dimension_order": dimension_order,
             "pixel_format": pixel_format,
             "threads": threads,
+            "index": index,
         }
         self._channels_first = dimension_order == "NCHW"
         self._format: str = pixel_format
@@ -164,6 +173,7 @@ class VideoDecoder:
                 self._source,
                 stream_index=self._options["stream_index"],
                 threads=self._options["threads"],
+                index=self._options["index"],
             )
         return self._reader
 
