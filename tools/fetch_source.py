@@ -37,11 +37,12 @@ class Source:
     urls: tuple[str, ...]
     debian_package: str
     debian_suite: str
+    compression: str = "xz"
 
     @property
     def archive(self) -> str:
         """The archive's name in Debian's source package and in the download cache."""
-        return f"{self.debian_package}_{self.version}.orig.tar.xz"
+        return f"{self.debian_package}_{self.version}.orig.tar.{self.compression}"
 
     @property
     def variable(self) -> str:
@@ -63,6 +64,26 @@ SOURCES = {
                 "https://ffmpeg.org/releases/ffmpeg-7.1.5.tar.xz",
             ),
             debian_package="ffmpeg",
+            debian_suite="trixie",
+        ),
+        Source(
+            name="x264",
+            version="0.164.3108+git31e19f9",
+            sha256="41606cb8e788a7f8c4514290646d4ba5c7bc68d9e1ccd1a73f446a90546913eb",
+            urls=(
+                "http://deb.debian.org/debian/pool/main/x/x264/"
+                "x264_0.164.3108+git31e19f9.orig.tar.gz",
+            ),
+            debian_package="x264",
+            debian_suite="trixie",
+            compression="gz",
+        ),
+        Source(
+            name="x265",
+            version="4.1",
+            sha256="85abb8a850000bf693947459c42a666a3ecd6de10a2ac6b3c6647554b14d3270",
+            urls=("http://deb.debian.org/debian/pool/main/x/x265/x265_4.1.orig.tar.xz",),
+            debian_package="x265",
             debian_suite="trixie",
         ),
     )
