@@ -164,6 +164,8 @@ static int take_step(Work *work, SparseWorker *worker, size_t i, double *decode,
                                      sparse_index_picture(index, step->picture)->last_packet,
                                      &work->pictures[i], error);
     *decode += sparse_seconds() - start;
+    if (ret < 0)
+        sparse_decoder_close(&worker->decoder); /* no later picture may feel what went wrong */
     if (ret >= 0)
         ret = deliver(work, worker, i, convert, error);
 
