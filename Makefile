@@ -11,7 +11,7 @@ export PATH := $(BIN):$(PATH)
 C_FILES = $(shell find libsparse tests bench -name '*.[ch]' 2> /dev/null)
 PY_FILES = $(wildcard python tests tools bench)
 
-.PHONY: help demo test test-c test-python test-patches lint format sanitize bench build tools package clean
+.PHONY: help demo test test-c test-python test-patches lint format sanitize bench build encoder tools package clean
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -56,6 +56,10 @@ build: tools ## the C library and its tests, in build/
 	python tools/build_ffmpeg.py
 	[ -e build/build.ninja ] || meson setup build -Dwerror=true
 	meson compile -C build
+
+encoder: ## the program for DDRA encoding, with x264 and x265: a GPL program of its own
+	@tools/bootstrap.sh encoder
+	python3 tools/build_encoder.py --version
 
 tools: ## the tools, in .venv
 	@tools/bootstrap.sh tools

@@ -3,7 +3,7 @@
 # missing, and a virtual environment in .venv with the build's tools and, as the arguments say,
 # the package itself.
 #
-# Usage: tools/bootstrap.sh system|tools|package
+# Usage: tools/bootstrap.sh system|tools|package|encoder
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,8 +44,18 @@ END
     fi
 }
 
+# What the encoder program is built with besides.
+missing_encoder_packages() {
+    has cmake || echo cmake
+    has c++ || has g++ || echo g++
+    has pkg-config && pkg-config --exists SvtAv1Enc || echo libsvtav1enc-dev
+}
+
 system() {
-    packages=$(missing_packages | tr '\n' ' ')
+    packages=$({
+        missing_packages
+        [ "${1:-}" != encoder ] || missing_encoder_packages
+    } | tr '\n' ' ')
     [ -n "$packages" ] || return 0
     if ! has apt-get; then
         echo "bootstrap: these are missing and there is no apt-get to install them: $packages" >&2
@@ -113,10 +123,14 @@ package() {
         --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build-wheel .
 }
 
+encoder() {
+    system encoder
+}
+
 case ${1:-} in
-system | tools | package) "$1" ;;
+system | tools | package | encoder) "$1" ;;
 *)
-    echo "usage: tools/bootstrap.sh system|tools|package" >&2
+    echo "usage: tools/bootstrap.sh system|tools|package|encoder" >&2
     exit 2
     ;;
 esac
