@@ -324,40 +324,52 @@ static int to_packed(SparseConverter *converter, const AVFrame *frame, const Spa
     return ret;
 }
 
+int sparse_convert_check(const SparseLayout *layout, const SparseTarget *target, size_t *step,
+                         SparseError *error)
+{
+    const size_t row = layout->planes[0].row_bytes;
+
+    *step = row;
+    if (!target->data)
+        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "no memory for the picture");
+    if (layout->format == SPARSE_FORMAT_NATIVE) {
+        if (target->size < layout->size)
+            return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1,
+                               "%zu bytes of memory for a picture of %zu", target->size,
+                               layout->size);
+        return SPARSE_OK;
+    }
+    if (target->row_step)
+        *step = (size_t)target->row_step;
+    if (target->row_step < 0 || *step < row || *step > INT_MAX)
+        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "a row step of %td for rows of %zu",
+                           target->row_step, row);
+    if (target->size < row || (target->size - row) / *step < (size_t)layout->height - 1)
+        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1,
+                           "%zu bytes of memory for %d rows of %zu", target->size, layout->height,
+                           row);
+    return SPARSE_OK;
+}
+
 int sparse_convert_frame(SparseConverter *converter, const AVFrame *frame, int format,
                          const SparseTarget *target, SparseError *error)
 {
     SparseLayout layout;
-    size_t row, step;
+    size_t step;
     int ret = sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout,
                                     error);
 
+    if (ret >= 0)
+        ret = sparse_convert_check(&layout, target, &step, error);
     if (ret < 0)
         return ret;
-    if (!target->data)
-        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "no memory for the picture");
-    if (format == SPARSE_FORMAT_NATIVE) {
-        if (target->size < layout.size)
-            return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1,
-                               "%zu bytes of memory for a picture of %zu", target->size,
-                               layout.size);
-        for (int p = 0; p < layout.plane_count; p++) {
-            const SparsePlaneLayout *plane = &layout.planes[p];
+    if (format != SPARSE_FORMAT_NATIVE)
+        return to_packed(converter, frame, &layout, target, step, error);
+    for (int p = 0; p < layout.plane_count; p++) {
+        const SparsePlaneLayout *plane = &layout.planes[p];
 
-            av_image_copy_plane(target->data + plane->offset, (int)plane->row_bytes,
-                                frame->data[p], frame->linesize[p], (int)plane->row_bytes,
-                                plane->height);
-        }
-        return SPARSE_OK;
+        av_image_copy_plane(target->data + plane->offset, (int)plane->row_bytes, frame->data[p],
+                            frame->linesize[p], (int)plane->row_bytes, plane->height);
     }
-    row = layout.planes[0].row_bytes;
-    step = target->row_step ? (size_t)target->row_step : row;
-    if (target->row_step < 0 || step < row || step > INT_MAX)
-        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "a row step of %td for rows of %zu",
-                           target->row_step, row);
-    if (target->size < row || (target->size - row) / step < (size_t)layout.height - 1)
-        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1,
-                           "%zu bytes of memory for %d rows of %zu", target->size, layout.height,
-                           row);
-    return to_packed(converter, frame, &layout, target, step, error);
+    return SPARSE_OK;
 }

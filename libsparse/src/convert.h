@@ -28,6 +28,12 @@ void sparse_converter_free(SparseConverter **converter);
 int sparse_convert_layout(int format, enum AVPixelFormat pix_fmt, int width, int height,
                           SparseLayout *layout, SparseError *error);
 
+/* Whether a picture of this layout fits into the target: SPARSE_ERR_ARGUMENT when it
+ * doesn't, else 0 with the distance of rows in *step (of the first plane for native).
+ * Messages name no file. Thread-safety: safe. */
+int sparse_convert_check(const SparseLayout *layout, const SparseTarget *target, size_t *step,
+                         SparseError *error);
+
 /* Write the picture into *target. Nothing is written outside the rows'
  * width*channels bytes. Messages name no file. */
 int sparse_convert_frame(SparseConverter *converter, const AVFrame *frame, int format,

@@ -52,12 +52,12 @@ static int sort_targets(SparseReader *reader, const int64_t *indices, size_t cou
 
     if (total < 0)
         return (int)total;
+    if (count > SIZE_MAX / sizeof(*sorted) - 1)
+        return sparse_fail_memory(error);
     for (size_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= total)
             return sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, indices[i],
                                       "out of range: there are %lld frames", (long long)total);
-    if (count > SIZE_MAX / sizeof(*sorted) - 1)
-        return sparse_fail_memory(error);
     sorted = malloc((count + 1) * sizeof(*sorted));
     if (!sorted)
         return sparse_fail_memory(error);

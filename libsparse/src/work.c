@@ -48,27 +48,22 @@ static int copy_slot(const SparseRequest *request, const AVFrame *frame, const S
                      const SparseTarget *to, SparseError *error)
 {
     SparseLayout layout;
-    ptrdiff_t from_step, to_step;
-    size_t row;
+    size_t from_step, to_step;
     int ret = sparse_convert_layout(request->format, frame->format, frame->width, frame->height,
                                     &layout, error);
 
+    if (ret >= 0)
+        ret = sparse_convert_check(&layout, from, &from_step, error);
+    if (ret >= 0)
+        ret = sparse_convert_check(&layout, to, &to_step, error);
     if (ret < 0)
         return ret;
-    row = layout.planes[0].row_bytes;
     if (request->format == SPARSE_FORMAT_NATIVE) {
-        if (to->size < layout.size)
-            return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "the target is too small");
         memcpy(to->data, from->data, layout.size);
         return 0;
     }
-    from_step = from->row_step ? from->row_step : (ptrdiff_t)row;
-    to_step = to->row_step ? to->row_step : (ptrdiff_t)row;
-    if (to_step < (ptrdiff_t)row ||
-        to->size < (size_t)to_step * (size_t)(layout.height - 1) + row)
-        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "the target is too small");
-    for (int y = 0; y < layout.height; y++)
-        memcpy(to->data + y * to_step, from->data + y * from_step, row);
+    for (size_t y = 0; y < (size_t)layout.height; y++)
+        memcpy(to->data + y * to_step, from->data + y * from_step, layout.planes[0].row_bytes);
     return 0;
 }
 

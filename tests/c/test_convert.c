@@ -92,6 +92,44 @@ static int check(SparseConverter *converter, const AVFrame *frame, int format, s
     return bad;
 }
 
+/* What doesn't fit is refused: steps whose product with the height wraps around, too. */
+static int check_targets(void)
+{
+    static const struct {
+        ptrdiff_t row_step;
+        size_t size;
+        int fits;
+    } cases[] = {
+        {0, 257 * 30, 1},
+        {30, 257 * 30, 1},
+        {40, 256 * 40 + 30, 1},
+        {0, 257 * 30 - 1, 0},
+        {40, 256 * 40 + 29, 0},
+        {29, 257 * 30, 0},
+        {-30, 257 * 30, 0},
+        {(ptrdiff_t)1 << (sizeof(ptrdiff_t) * 8 - 8), 257 * 30, 0},
+        {PTRDIFF_MAX, SIZE_MAX, 0},
+        {PTRDIFF_MIN, SIZE_MAX, 0},
+        {30, 0, 0},
+    };
+    SparseLayout layout;
+    uint8_t byte;
+    int bad = sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 10, 257, &layout,
+                                    NULL) < 0;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        SparseTarget target = {&byte, cases[i].row_step, cases[i].size};
+        size_t step;
+        int ret = sparse_convert_check(&layout, &target, &step, NULL);
+
+        if (ret != (cases[i].fits ? 0 : SPARSE_ERR_ARGUMENT)) {
+            fprintf(stderr, "target %zu: %d\n", i, ret);
+            bad++;
+        }
+    }
+    return bad;
+}
+
 int main(void)
 {
     static const enum AVPixelFormat formats[] = {
@@ -125,6 +163,8 @@ int main(void)
             av_frame_free(&frame);
         }
     sparse_converter_free(&converter);
+
+    bad += check_targets();
 
     /* formats without plain planes are refused, not guessed at */
     bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_PAL8, 8, 8, &layout, NULL) !=
