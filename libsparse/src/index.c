@@ -130,6 +130,7 @@ static int compare_display(const void *a, const void *b)
  */
 static int order_by_time(SparseIndex *index, SparseError *error)
 {
+    free(index->display);
     index->display = malloc(((size_t)index->packet_count + 1) * sizeof(*index->display));
     if (!index->display)
         return sparse_fail_memory(error);
@@ -197,8 +198,8 @@ static int keep_params(SparseIndex *index, FFSparseParams *params, int32_t *numb
     size_t capacity = (size_t)index->params_capacity;
     int ret;
 
-    /* mostly the last one */
-    for (int32_t i = index->params_count - 1; i >= 0; i--)
+    /* Mostly the last one; going on for long would be dear where each packet has a new one. */
+    for (int32_t i = index->params_count - 1; i >= 0 && i >= index->params_count - 8; i--)
         if (index->params[i] == params) {
             *number = i;
             return 0;
@@ -213,7 +214,7 @@ static int keep_params(SparseIndex *index, FFSparseParams *params, int32_t *numb
     return 0;
 }
 
-/* Keep the snapshot before packet i and, what else is known, for its picture. */
+/* Keep the snapshot before packet i, which is that of the picture that begins in it. */
 static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *snapshot,
                          SparseError *error)
 {
@@ -651,6 +652,20 @@ static Run *make_run(SparseIndex *index, int64_t start, int64_t end, SparseError
 }
 
 /*
+ * The end of the packets that hold what is shown up to packet target, in the segment of
+ * the target: should one of them give no frame, the container's numbering is off.
+ */
+static int64_t shown_before(const SparseIndex *index, int64_t target)
+{
+    int64_t end = target + 1;
+
+    for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++)
+        if (index->packets[i].pts < index->packets[target].pts)
+            end = i + 1;
+    return end;
+}
+
+/*
  * Cover packet target by a run in which its closure is complete, beginning at
  * the nearest random access point that allows it. 1: done; 0: the container's
  * word can't be taken.
@@ -658,9 +673,9 @@ static Run *make_run(SparseIndex *index, int64_t start, int64_t end, SparseError
 static int cover_by_run(SparseIndex *index, int64_t target, SparseError *error)
 {
     Run *run = find_run(index, target);
-    int64_t end = target + 1;
+    int64_t end = shown_before(index, target);
 
-    if (!run || run->end <= target)
+    if (!run || run->end < end)
         run = make_run(index, key_at_or_before(index, target), end, error);
     while (run) {
         int ret = is_complete(index, run, target, error);
