@@ -407,6 +407,7 @@ static int open_format(SparseSource *source, SparseError *error)
     if (!source->format)
         return sparse_fail_memory(error);
     source->format->pb = source->avio;
+    source->format->flags |= AVFMT_FLAG_CUSTOM_IO; /* never to be closed by FFmpeg */
     /* as the ffmpeg program; a demuxer that doesn't know it leaves it alone */
     ret = av_dict_set(&options, "scan_all_pmts", "1", 0);
     if (ret >= 0)
