@@ -230,8 +230,9 @@ static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *
     picture->entry_first = index->entry_count;
     picture->entry_count = snapshot->nb_entries;
     memcpy(picture->state, snapshot->state, sizeof(picture->state));
-    memcpy(index->entries + index->entry_count, snapshot->entries,
-           (size_t)snapshot->nb_entries * sizeof(*index->entries));
+    if (snapshot->nb_entries)
+        memcpy(index->entries + index->entry_count, snapshot->entries,
+               (size_t)snapshot->nb_entries * sizeof(*index->entries));
     index->entry_count += (size_t)snapshot->nb_entries;
     return 0;
 }
@@ -790,8 +791,9 @@ void sparse_index_snapshot(const SparseIndex *index, int64_t id, FFSparseSnapsho
     snapshot->params = index->params[picture->params];
     snapshot->nb_entries = picture->entry_count;
     memcpy(snapshot->state, picture->state, sizeof(snapshot->state));
-    memcpy(snapshot->entries, index->entries + picture->entry_first,
-           (size_t)picture->entry_count * sizeof(*snapshot->entries));
+    if (picture->entry_count)
+        memcpy(snapshot->entries, index->entries + picture->entry_first,
+               (size_t)picture->entry_count * sizeof(*snapshot->entries));
 }
 
 int64_t sparse_index_scanned(const SparseIndex *index)
