@@ -42,6 +42,7 @@ struct SparseIndex {
     AVPacket *packet;
     FFSparseSnapshot fresh; /* the state before all packets */
     int64_t scanned;
+    int64_t at; /* the packet being passed */
 
     SparseDisplay *display;
     int64_t display_count, display_capacity;
@@ -338,6 +339,7 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
         ret = sparse_source_read_packet(index->source, i, index->packet, error);
     if (ret < 0)
         return ret;
+    index->at = i;
     ret = sparse_decoder_scan(index->decoder, index->packet, i, &report, output, user, error);
     av_packet_unref(index->packet);
     if (ret >= 0 && truncated &&
@@ -370,6 +372,8 @@ static int append_display(void *user, int64_t picture, const AVFrame *frame, Spa
     index->display_capacity = (int64_t)capacity;
     index->display[index->display_count].picture = picture;
     index->display[index->display_count++].pts = frame->best_effort_timestamp;
+    if (!index->pictures[picture].times_shown++)
+        index->pictures[picture].shown = (int32_t)(index->at + 1);
     index->pictures[picture].colors = (SparseColors){
         .known = 1,
         .range = (uint8_t)frame->color_range,
@@ -410,6 +414,7 @@ static int build(SparseIndex *index, SparseProgress progress, void *user, Sparse
         else
             ret = scan_packet(index, i, append_display, index, error);
     }
+    index->at = index->packet_count;
     if (ret >= 0)
         ret = sparse_decoder_scan(index->decoder, NULL, index->packet_count, &report,
                                   append_display, index, error);
@@ -776,6 +781,11 @@ int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseErro
     if (picture->flags & FF_SPARSE_REPORT_SEVERAL)
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
                            "packet %lld holds more than one picture", (long long)id);
+    /* FFmpeg, misled by lone fields, doubles a first field for output, before or over the second. */
+    if (picture->times_shown > 1 || (picture->shown && picture->shown <= picture->last_packet))
+        return sparse_fail(error, SPARSE_ERR_DECODE, -1,
+                           "packet %lld begins a picture that is put out before it is complete",
+                           (long long)id);
     node->references = index->references + picture->reference_first;
     node->reference_count = picture->reference_count;
     node->bytes = 0;

@@ -39,6 +39,8 @@ typedef struct SparsePicture {
     size_t entry_first;
     int32_t params;         /* number of the parameter-set epoch */
     SparseColors colors;
+    int32_t shown;          /* how many packets had been passed when it was put out; 0: it wasn't */
+    int32_t times_shown;
     int32_t state[24];      /* FFSparseSnapshot.state */
 } SparsePicture;
 
