@@ -658,16 +658,21 @@ static Run *make_run(SparseIndex *index, int64_t start, int64_t end, SparseError
 }
 
 /*
- * The end of the packets that hold what is shown up to packet target, in the segment of
- * the target: should one of them give no frame, the container's numbering is off.
+ * The end of the packets to look at for packet target, as far as a decoded picture buffer
+ * can reorder: those of its segment, and later ones that are shown before it. Should one
+ * of them give no frame, or not come where its time says, the container's numbering is off.
  */
-static int64_t shown_before(const SparseIndex *index, int64_t target)
+static int64_t end_of_view(const SparseIndex *index, int64_t target)
 {
     int64_t end = target + 1;
+    int same_segment = 1;
 
-    for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++)
-        if (index->packets[i].pts < index->packets[target].pts)
+    for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++) {
+        if (index->packets[i].flags & SPARSE_PACKET_KEY)
+            same_segment = 0;
+        if (same_segment || index->packets[i].pts < index->packets[target].pts)
             end = i + 1;
+    }
     return end;
 }
 
@@ -679,7 +684,7 @@ static int64_t shown_before(const SparseIndex *index, int64_t target)
 static int cover_by_run(SparseIndex *index, int64_t target, SparseError *error)
 {
     Run *run = find_run(index, target);
-    int64_t end = shown_before(index, target);
+    int64_t end = end_of_view(index, target);
 
     if (!run || run->end < end)
         run = make_run(index, key_at_or_before(index, target), end, error);
