@@ -50,8 +50,8 @@ X264_OPTIONS = """
 
 X265_OPTIONS = """
     -DCMAKE_BUILD_TYPE=Release -DENABLE_SHARED=OFF -DENABLE_CLI=OFF -DENABLE_LIBNUMA=OFF
-    -DENABLE_PIC=ON
-"""
+    -DENABLE_PIC=ON -DEXTRA_LIB=x265_main10.a
+"""  # without EXTRA_LIB it does not take LINKED_10BIT
 
 FFMPEG_OPTIONS = """
     --enable-gpl --enable-libx264 --enable-libx265 --enable-static --disable-shared
