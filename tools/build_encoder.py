@@ -50,8 +50,12 @@ X264_OPTIONS = """
 
 X265_OPTIONS = """
     -DCMAKE_BUILD_TYPE=Release -DENABLE_SHARED=OFF -DENABLE_CLI=OFF -DENABLE_LIBNUMA=OFF
-    -DENABLE_PIC=ON -DEXTRA_LIB=x265_main10.a
-"""  # without EXTRA_LIB it does not take LINKED_10BIT
+    -DENABLE_PIC=ON
+"""
+X265_DEPTHS = {
+    "ten": ("-DHIGH_BIT_DEPTH=ON", "-DEXPORT_C_API=OFF"),
+    "eight": ("-DLINKED_10BIT=ON", "-DEXTRA_LIB=x265_main10.a"),  # one needs the other
+}
 
 FFMPEG_OPTIONS = """
     --enable-gpl --enable-libx264 --enable-libx265 --enable-static --disable-shared
@@ -79,7 +83,7 @@ class Part:
         """A hash of all that decides what is built."""
         command = compiler()
         parts = {
-            "recipe": 1,
+            "recipe": [1, X265_DEPTHS if self.name == "x265" else None],
             "source": [self.source.version, self.source.sha256],
             "patches": [
                 (patch.name, hashlib.sha256(patch.read_bytes()).hexdigest())
@@ -179,10 +183,8 @@ def build_x265(part: Part, tree: Path, made: Path, log: Path) -> None:
     ten, eight = tree / "ten", tree / "eight"
     (made / "include").mkdir()
     (made / "lib").mkdir()
-    for folder, extra in (
-        (ten, ["-DHIGH_BIT_DEPTH=ON", "-DEXPORT_C_API=OFF"]),
-        (eight, ["-DLINKED_10BIT=ON"]),
-    ):
+    for folder in (ten, eight):
+        extra = X265_DEPTHS[folder.name]
         folder.mkdir()
         run(["cmake", str(source), *part.options, *extra], folder, log, env)
         run(["make", f"-j{jobs()}", "x265-static"], folder, log, env)

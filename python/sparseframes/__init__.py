@@ -7,6 +7,7 @@ from importlib.metadata import version
 from sparseframes._binding import ffmpeg_version, library_version
 from sparseframes._decoder import VideoDecoder
 from sparseframes._types import Frame, FrameBatch, Plan, Planes, Stats, VideoStreamMetadata
+from sparseframes.encode import Encoder, check_ddra, transcode
 from sparseframes.errors import (
     ArgumentError,
     ClosedError,
@@ -23,6 +24,7 @@ __all__ = [
     "ArgumentError",
     "ClosedError",
     "DecodeError",
+    "Encoder",
     "Frame",
     "FrameBatch",
     "IndexError",
@@ -34,6 +36,8 @@ __all__ = [
     "UnsupportedError",
     "VideoDecoder",
     "VideoStreamMetadata",
+    "check_ddra",
     "ffmpeg_version",
     "library_version",
+    "transcode",
 ]

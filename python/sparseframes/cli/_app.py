@@ -14,6 +14,7 @@ from sparseframes.cli._demo import demo
 from sparseframes.cli._frames import frames
 from sparseframes.cli._info import info
 from sparseframes.cli._plan import plan
+from sparseframes.cli._transcode import check_ddra, transcode
 from sparseframes.cli._validate import validate
 
 
@@ -26,7 +27,7 @@ def app() -> None:
     """Exact frames from video files, decoding no more than they need."""
 
 
-for command in (info, plan, frames, validate, demo):
+for command in (info, plan, frames, validate, transcode, check_ddra, demo):
     app.add_command(command)
 
 

@@ -1,0 +1,283 @@
+"""``sparseframes transcode`` and ``sparseframes check-ddra``."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from sparseframes.cli._common import Bar, Failure, console, json_option, print_json
+from sparseframes.cli._validate import expand
+from sparseframes.errors import SparseError
+
+if TYPE_CHECKING:
+    from sparseframes.encode import DDRAReport, TranscodeResult
+
+
+class _Stopped(Exception):  # noqa: N818 - it is not an error
+    """A transcode was told to end."""
+
+
+def _period(context: click.Context, param: click.Parameter, value: str) -> int | str:
+    """A number from 2 to 128, or auto."""
+    if value == "auto":
+        return value
+    if not value.isdecimal() or not 2 <= int(value) <= 128:
+        raise click.BadParameter(
+            f"{value!r} is not a number from 2 to 128, nor auto", context, param
+        )
+    return int(value)
+
+
+@click.command()
+@click.argument("inputs", metavar="IN...", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", "folder", required=True, metavar="DIR", help="Folder for the new files."
+)
+@click.option("--codec", type=click.Choice(["hevc", "h264"]), default="hevc", show_default=True)
+@click.option(
+    "--period",
+    callback=_period,
+    default="32",
+    show_default=True,
+    help="Frames from one anchor to the next, or auto for a short trial on each file.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["compact", "balanced", "fast"]),
+    default="balanced",
+    show_default=True,
+)
+@click.option("--crf", type=float, help="Constant quality; the profile's if not given.")
+@click.option("--preset", help="The encoder's preset; the profile's if not given.")
+@click.option("--tune", help="The encoder's tune; the profile's if not given.")
+@click.option("--pix-fmt", "pixel_format", help="Pixel format; the source's if not given.")
+@click.option(
+    "--idr",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Start anew every so many periods, for players that seek.",
+)
+@click.option("--suffix", default=".mp4", show_default=True, help="Ending of the new names.")
+@click.option("--threads", type=click.IntRange(1), help="Threads of one encoder.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Files at once.")
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--resume", is_flag=True, help="Leave out what an earlier run has finished.")
+@click.option("--measure", is_flag=True, help="Compute PSNR and SSIM.")
+@json_option
+def transcode(
+    inputs: tuple[str, ...],
+    folder: str,
+    suffix: str,
+    jobs: int,
+    force: bool,
+    resume: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Encode files again so that any frame costs at most three pictures.
+
+    IN are files, folders and patterns; they stay as they are. A file of an interrupted run that is
+    there under its name is whole: the same command with --resume goes on after it.
+    """
+    from sparseframes.encode import find_program
+
+    find_program()
+    named, found = expand(inputs)
+    jobs_of = plan_targets([*named, *found], Path(folder), suffix)
+    if force and resume:
+        raise Failure("--force and --resume contradict each other", 2)
+    done = [target for target in jobs_of.values() if target.exists()]
+    if done and not (force or resume):
+        more = f" and {len(done) - 1} more" if len(done) > 1 else ""
+        raise Failure(f"{done[0]} exists already{more}: --force overwrites, --resume skips")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{folder}: {error.strerror}") from None
+    todo = {s: t for s, t in jobs_of.items() if not (resume and t.exists())}
+    results: list[TranscodeResult] = []
+    failures: list[tuple[str, str]] = []
+    with Bar("transcoding", hidden=as_json) as bar:
+        for outcome in run(todo, jobs, bar, force=force, **options):
+            if isinstance(outcome, tuple):
+                failures.append(outcome)
+            else:
+                results.append(outcome)
+    results.sort(key=lambda result: list(jobs_of).index(result.source))
+    if as_json:
+        print_json(
+            {
+                "files": [{**dataclasses.asdict(r), "ratio": r.ratio} for r in results],
+                "skipped": len(jobs_of) - len(todo),
+                "failed": [{"source": source, "reason": reason} for source, reason in failures],
+            }
+        )
+    else:
+        if results:
+            console().print(summary(results))
+        if len(todo) < len(jobs_of):
+            console().print(f"{len(jobs_of) - len(todo)} files were there already")
+    for _, reason in failures[:-1]:
+        click.echo("sparseframes: " + " ".join(reason.split()), err=True)
+    if failures:
+        raise Failure(failures[-1][1])
+    return 0
+
+
+def plan_targets(sources: list[str], folder: Path, suffix: str) -> dict[str, Path]:
+    """Where each source goes; two sources may not go to one file, nor a source to itself."""
+    targets: dict[str, Path] = {}
+    taken: dict[Path, str] = {}
+    for source in dict.fromkeys(sources):
+        target = folder / (Path(source).stem + suffix)
+        if target in taken:
+            raise Failure(f"{taken[target]} and {source} would both become {target}", 2)
+        if target.exists() and target.samefile(source):
+            raise Failure(f"{source} would be written over: choose another folder", 2)
+        taken[target] = source
+        targets[source] = target
+    return targets
+
+
+def run(
+    todo: dict[str, Path], jobs: int, bar: Bar, **options: Any
+) -> Iterator[TranscodeResult | tuple[str, str]]:
+    """Results as they come, and pairs of source and reason for what failed.
+
+    An interruption stops all programs that run and removes what they wrote.
+    """
+    from sparseframes.encode import transcode as transcode_file
+
+    stopped = threading.Event()
+    shares = dict.fromkeys(todo, 0.0)
+    weights = {source: max(Path(source).stat().st_size, 1) for source in todo}
+
+    def work(source: str, target: Path) -> TranscodeResult:
+        def progress(share: float) -> None:
+            if stopped.is_set():
+                raise _Stopped
+            shares[source] = share
+
+        progress(0.0)
+        return transcode_file(source, target, progress=progress, **options)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    old = None
+    if threading.current_thread() is threading.main_thread():
+        old = signal.signal(signal.SIGTERM, interrupt)
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        waiting: dict[Future[TranscodeResult], str] = {
+            pool.submit(work, source, target): source for source, target in todo.items()
+        }
+        while waiting:
+            finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
+            for future in finished:
+                source = waiting.pop(future)
+                shares[source] = 1.0
+                try:
+                    yield future.result()
+                except (SparseError, OSError) as error:
+                    yield source, str(error)
+            share = sum(shares[s] * weights[s] for s in todo) / sum(weights.values())
+            left = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+            title = next(iter(waiting.values()), "")
+            bar(share, os.path.basename(title) + left if title else None)  # noqa: PTH119
+    finally:
+        stopped.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        if old is not None:
+            signal.signal(signal.SIGTERM, old)
+
+
+def summary(results: list[TranscodeResult]) -> Table:
+    """The table of what was done."""
+    measured = any(result.psnr is not None for result in results)
+    table = Table("file", "frames", "MB before", "MB after", "ratio", "pictures a frame")
+    for name in ("PSNR", "SSIM") if measured else ():
+        table.add_column(name, justify="right")
+
+    def row(name: str, result: TranscodeResult) -> list[str]:
+        before = result.amplification_before
+        cells = [
+            name,
+            str(result.frames),
+            f"{result.bytes_before / 1e6:.2f}",
+            f"{result.bytes_after / 1e6:.2f}",
+            f"{result.ratio:.2f}",
+            f"{'?' if before is None else f'{before:.1f}'} -> {result.amplification_after:.2f}",
+        ]
+        if measured:
+            psnr, ssim = result.psnr, result.ssim
+            cells += ["" if psnr is None else f"{psnr:.2f}", "" if ssim is None else f"{ssim:.4f}"]
+        return cells
+
+    for result in results:
+        table.add_row(*row(Path(result.target).name, result))
+    if len(results) > 1:
+        before = sum(result.bytes_before for result in results)
+        after = sum(result.bytes_after for result in results)
+        table.add_section()
+        table.add_row(
+            "all",
+            str(sum(result.frames for result in results)),
+            f"{before / 1e6:.2f}",
+            f"{after / 1e6:.2f}",
+            f"{after / before:.2f}" if before else "",
+        )
+    return table
+
+
+@click.command("check-ddra")
+@click.argument("files", nargs=-1, required=True)
+@json_option
+def check_ddra(files: tuple[str, ...], as_json: bool) -> int:
+    """Prove from the slice headers that any frame of FILES costs at most three pictures.
+
+    Every picture has to be an intra anchor, or to reference at most the two anchors around it and
+    be referenced by none. The exit status is 1 when one is not.
+    """
+    from sparseframes.encode import check_ddra as check_file
+
+    reports = []
+    with Bar("checking", hidden=as_json) as bar:
+        for k, file in enumerate(files):
+
+            def progress(share: float, k: int = k, file: str = file) -> None:
+                bar((k + share) / len(files), Path(file).name)
+
+            reports.append(check_file(file, progress=progress))
+    if as_json:
+        print_json([{"ok": report.ok, **dataclasses.asdict(report)} for report in reports])
+    else:
+        for report in reports:
+            console().print(_verdict(report), markup=False, soft_wrap=True)
+    return 0 if all(report.ok for report in reports) else 1
+
+
+def _verdict(report: DDRAReport) -> str:
+    facts = (
+        f"{report.codec}, {report.frames} frames, {len(report.anchors)} anchors at most "
+        f"{report.longest_interval} apart; a frame costs {report.mean:.2f} pictures, at most "
+        f"{report.worst}"
+    )
+    if report.ok:
+        return f"{report.file}: DDRA, {facts}"
+    lines = [f"{report.file}: not DDRA, {facts}"]
+    lines += [f"  {violation}" for violation in report.violations[:10]]
+    if report.violation_count > 10:
+        lines.append(f"  and {report.violation_count - 10} more")
+    return "\n".join(lines)
