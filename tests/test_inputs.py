@@ -316,7 +316,7 @@ def test_lazy_index_reads_the_touched_segment_alone(clip: Clip) -> None:
         np.testing.assert_array_equal(decoder.get_frame_at(70).data, expected)
     touched = [k for k, (at, size) in enumerate(packets) if source.touched[at : at + size].any()]
     assert min(touched) == 60
-    assert max(touched) <= max(closure)
+    assert max(touched) < 90
 
 
 def test_whole_index_reads_only_the_heads_of_long_packets(clip: Clip) -> None:
