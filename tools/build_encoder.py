@@ -83,7 +83,7 @@ class Part:
         """A hash of all that decides what is built."""
         command = compiler()
         parts = {
-            "recipe": [1, X265_DEPTHS if self.name == "x265" else None],
+            "recipe": [1, X265_DEPTHS] if self.name == "x265" else 1,
             "source": [self.source.version, self.source.sha256],
             "patches": [
                 (patch.name, hashlib.sha256(patch.read_bytes()).hexdigest())
