@@ -571,7 +571,13 @@ static int times_agree(const SparseIndex *index, Run *run)
         if (picture->picture != i ||
             picture->flags & (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
                               FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
-                              FF_SPARSE_REPORT_EOS))
+                              FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR |
+                              FF_SPARSE_REPORT_LOST))
+            return 0;
+        /* With references missing the DPB may overflow, and pictures are put out early. Those
+         * that lead the start of a run lack theirs here, but not in a linear decode. */
+        if (picture->flags & FF_SPARSE_REPORT_MISSING &&
+            !(picture->flags & FF_SPARSE_REPORT_LEADING && run->start))
             return 0;
         for (int64_t k = i; k > oldest && !(index->pictures[k].flags & FF_SPARSE_REPORT_IDR);) {
             k--;
