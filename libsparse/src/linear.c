@@ -154,6 +154,7 @@ struct SparseRestart {
     SparseSource *source;
     const SparsePacket *packets;
     int64_t packet_count;
+    int lazy;
     int indexed, intra; /* intra: each packet is a frame of its own */
     SparseRestartFrame *frames;
     int64_t count, capacity;
@@ -164,12 +165,14 @@ struct SparseRestart {
     int64_t decoded;
 };
 
-int sparse_restart_open(SparseRestart **restart, SparseSource *source, SparseError *error)
+int sparse_restart_open(SparseRestart **restart, SparseSource *source, int lazy,
+                        SparseError *error)
 {
     *restart = calloc(1, sizeof(**restart));
     if (!*restart)
         return sparse_fail_memory(error);
     (*restart)->source = source;
+    (*restart)->lazy = lazy;
     (*restart)->pkt = av_packet_alloc();
     if (!(*restart)->pkt) {
         sparse_restart_close(restart);
@@ -240,12 +243,18 @@ static uint64_t hash_frame(const AVFrame *frame)
 /* ---- The index ---- */
 
 /* Codecs whose packets are pictures that need no other packet. */
-static int is_intra(const SparseRestart *restart)
+static int is_intra_codec(enum AVCodecID id)
 {
-    enum AVCodecID id = sparse_source_codecpar(restart->source)->codec_id;
     const AVCodecDescriptor *d = avcodec_descriptor_get(id);
 
-    if (id != AV_CODEC_ID_FFV1 && !(d && d->props & AV_CODEC_PROP_INTRA_ONLY))
+    return id == AV_CODEC_ID_FFV1 || (d && d->props & AV_CODEC_PROP_INTRA_ONLY);
+}
+
+/* Whether the packets are taken for the frames. Damage can make a packet give none, or one
+ * that shows what a buffer held before, and no decoder need tell: only a lazy index does it. */
+static int is_intra(const SparseRestart *restart)
+{
+    if (!restart->lazy || !is_intra_codec(sparse_source_codecpar(restart->source)->codec_id))
         return 0;
     for (int64_t i = 0; i < restart->packet_count; i++)
         if (!(restart->packets[i].flags & SPARSE_PACKET_KEY))
@@ -400,7 +409,7 @@ static int get_intra(SparseRestart *restart, int64_t k, AVFrame *frame, SparseEr
 static int64_t restart_packet(const SparseRestart *restart, int64_t k)
 {
     enum AVCodecID id = sparse_source_codecpar(restart->source)->codec_id;
-    int needed = id == AV_CODEC_ID_VP8 || id == AV_CODEC_ID_VP9 ? 1 : 2;
+    int needed = id == AV_CODEC_ID_VP8 || id == AV_CODEC_ID_VP9 || is_intra_codec(id) ? 1 : 2;
     int64_t packet = restart->frames[k].packet;
 
     if (packet >= restart->packet_count)

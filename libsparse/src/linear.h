@@ -44,12 +44,14 @@ typedef struct SparseRestartFrame {
     char damaged;       /* the linear decode reported an error here */
 } SparseRestartFrame;
 
-/* One thread at a time. The source must outlive the handle. */
-int sparse_restart_open(SparseRestart **restart, SparseSource *source, SparseError *error);
+/* One thread at a time. The source must outlive the handle. lazy 1: of a stream whose packets
+ * are pictures that need no other, each is taken to give one frame, without a decode. */
+int sparse_restart_open(SparseRestart **restart, SparseSource *source, int lazy,
+                        SparseError *error);
 void sparse_restart_close(SparseRestart **restart);
 
-/* Find the frames, if that hasn't been done: nothing is decoded for intra-only
- * codecs, the whole stream once for the others. progress may be NULL. */
+/* Find the frames, if that hasn't been done: the whole stream is decoded once, but see lazy.
+ * progress may be NULL. */
 int sparse_restart_index(SparseRestart *restart, SparseProgress progress, void *user,
                          SparseError *error);
 

@@ -72,7 +72,8 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
     reader->frame = av_frame_alloc();
     if (!reader->frame)
         return sparse_fail_memory(error);
-    return sparse_restart_open(&reader->restart, reader->source, error);
+    return sparse_restart_open(&reader->restart, reader->source,
+                               settings->index_mode == SPARSE_INDEX_LAZY, error);
 }
 
 /* The three ways in differ by how the source is opened. */
