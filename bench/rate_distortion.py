@@ -16,6 +16,7 @@ import argparse
 import itertools
 import json
 import math
+import os
 import random
 import statistics
 import subprocess
@@ -39,7 +40,7 @@ PAPER = {
     "h264": "keyint=32:min-keyint=32:scenecut=0:open-gop=1:bframes=31:b-adapt=0:b-pyramid=none:"
     "rc-lookahead=40:ref=1",
 }
-CRFS = (14, 18, 22, 26, 30, 34)
+CRFS = (10, 14, 17, 20, 23, 26, 30)
 
 
 @dataclass
@@ -65,8 +66,9 @@ class Outcome:
 
 
 def arguments_of(setting: str, crf: float) -> list[str]:
-    """The program's arguments for a setting such as hevc-balanced, h264-fast-16 or hevc-paper."""
-    codec, profile, *rest = setting.split("-")
+    """The program's arguments for hevc-balanced, h264-fast-16, hevc-paper, hevc-fast+qcomp=0.7."""
+    name, *params = setting.split("+")
+    codec, profile, *rest = name.split("-")
     if profile == "paper":
         name = "x265" if codec == "hevc" else "x264"
         extra = ":log-level=error" if codec == "hevc" else ""
@@ -75,7 +77,11 @@ def arguments_of(setting: str, crf: float) -> list[str]:
             *(f"-{name}-params", PAPER[codec] + extra),
         ]
     period = int(rest[0]) if rest else 32
-    return Settings(codec=codec, profile=profile, period=period, crf=crf).arguments()
+    more = dict(param.split("=", 1) for param in params)
+    preset = more.pop("preset", None)
+    return Settings(
+        codec=codec, profile=profile, period=period, crf=crf, preset=preset, params=more
+    ).arguments()
 
 
 def encode(clip: Path, setting: str, crf: float, target: Path, frames: int) -> None:
@@ -201,6 +207,7 @@ def main() -> int:
     parser.add_argument("--frames", type=int, default=10**9, help="of each clip, at most")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
+    os.environ["SVT_LOG"] = "1"  # errors only
     outcomes: list[Outcome] = []
     for clip in arguments.clips:
         with tempfile.TemporaryDirectory() as folder:

@@ -24,14 +24,14 @@ class Profile:
 
 PROFILES: dict[str, dict[str, Profile]] = {
     "hevc": {
-        "compact": Profile("slow", 24, "psnr"),
-        "balanced": Profile("medium", 24, "psnr"),
-        "fast": Profile("medium", 24, "psnr", {"sao": "0"}),
+        "compact": Profile("slower", 18, "psnr"),
+        "balanced": Profile("slow", 18, "psnr"),
+        "fast": Profile("slow", 18, "psnr", {"sao": "0", "no-deblock": "1"}),
     },
     "h264": {
-        "compact": Profile("slow", 24, "psnr"),
-        "balanced": Profile("medium", 24, "psnr"),
-        "fast": Profile("medium", 24, "psnr", {"deblock": "0", "cabac": "0"}),
+        "compact": Profile("veryslow", 21, "psnr"),
+        "balanced": Profile("slow", 21, "psnr"),
+        "fast": Profile("slow", 21, "psnr", {"cabac": "0", "no-deblock": "1"}),
     },
 }
 """For each codec, the profiles by name: the smallest files, the default, the cheapest to decode."""
