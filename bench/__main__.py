@@ -14,6 +14,7 @@ from rich.table import Table
 
 import sparseframes
 from bench import request_cost
+from bench.request_cost import PATTERNS
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -52,14 +53,18 @@ def main(
     console = Console()
     paths = list(files) or _clips()
     costs = [request_cost.measure(path, requests, seed) for path in track(paths, "requests")]
-    reads = [request_cost.measure_bytes(path, seed) for path in track(paths, "bytes")]
+    reads = [
+        request_cost.measure_bytes(path, index, seed)
+        for path in track(paths, "bytes")
+        for index in ("whole", "lazy")
+    ]
     smallest = min(paths, key=lambda path: path.stat().st_size)
     memory = request_cost.measure_memory(smallest, memory_requests, seed)
 
     table = Table(title="CPU time a request, warm index; ratio to pictures x linear + conversion")
     for heading in ("file", "linear ms", "header us", "decode : header"):
         table.add_column(heading, justify="right")
-    for name in request_cost.PATTERNS:
+    for name in PATTERNS:
         table.add_column(f"{name}\nms / pictures / ratio", justify="right")
     for cost in costs:
         table.add_row(
@@ -75,18 +80,18 @@ def main(
     console.print(table)
 
     table = Table(title="bytes read for one random frame of an unindexed file")
-    for heading in ("file", "file", "open", "request", "header pass", "closure"):
+    for heading in ("file", "index", "bytes", "open", "header pass", "closure"):
         table.add_column(heading, justify="right")
     for read in reads:
         table.add_row(
             read.file,
+            read.index,
             *(
                 f"{value:,}"
                 for value in (
                     read.file_bytes,
                     read.open_bytes,
-                    read.request_bytes,
-                    read.segment_bytes,
+                    read.header_pass_bytes,
                     read.closure_bytes,
                 )
             ),
@@ -97,19 +102,21 @@ def main(
         f"{memory['requests']} requests, {memory['after_all_mib']:.1f} MiB after all"
     )
 
-    ratios = [r["ratio"] for cost in costs for r in cost.requests.values()]
+    ratios = {name: [cost.requests[name]["ratio"] for cost in costs] for name in PATTERNS}
+    sparse = [ratio for name in PATTERNS if name != "all" for ratio in ratios[name]]
+    header = min(
+        (cost.header_ratio for cost in costs if cost.pixels >= 640 * 480), default=float("nan")
+    )
+    growth = memory["after_all_mib"] - memory["after_tenth_mib"]
     bars = {
-        "request time, worst median": (max(ratios), MAX_REQUEST_RATIO, max(ratios) <= 1.15),
-        "decode time : header pass, lowest": (
-            min(cost.header_ratio for cost in costs),
+        "request time, worst median": (max(sparse), MAX_REQUEST_RATIO, max(sparse) <= 1.15),
+        "the same, all pictures": (max(ratios["all"]), 1.15, max(ratios["all"]) <= 1.15),
+        "decode time : header pass, 640x480 and larger, lowest": (
+            header,
             MIN_HEADER_RATIO,
-            min(cost.header_ratio for cost in costs) >= MIN_HEADER_RATIO,
+            header >= MIN_HEADER_RATIO,
         ),
-        "growth of resident memory, MiB": (
-            memory["after_all_mib"] - memory["after_tenth_mib"],
-            FLAT_MIB,
-            memory["after_all_mib"] - memory["after_tenth_mib"] <= FLAT_MIB,
-        ),
+        "growth of resident memory, MiB": (growth, FLAT_MIB, growth <= FLAT_MIB),
     }
     for name, (value, goal, met) in bars.items():
         console.print(f"{name}: {value:.3f} (goal {goal}) {'met' if met else '[red]missed[/red]'}")

@@ -26,6 +26,8 @@ PATTERNS: dict[str, Callable[[np.random.Generator, int], list[int]]] = {
     "stride 4": lambda rng, n: _stride(rng, n, 4, 10),
     "stride 30": lambda rng, n: _stride(rng, n, 30, 10),
     "contiguous 10": lambda rng, n: _stride(rng, n, 1, 10),
+    # the very pictures of the linear decode: what restoring costs
+    "all": lambda rng, n: list(range(min(n, 300))),
 }
 
 
@@ -48,6 +50,7 @@ class Cost:
     file: str
     codec: str
     size: str
+    pixels: int
     frames: int
     linear_ms: float
     """mean time a picture of the linear decode, without conversion"""
@@ -65,8 +68,14 @@ def _cpu(work: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
-def _open(path: Path) -> Reader:
-    return Reader(PathSource(str(path)), stream_index=None, threads=1)
+def _open(path: Path, index: str = "whole") -> Reader:
+    return Reader(PathSource(str(path)), stream_index=None, threads=1, index=index)
+
+
+def _request(reader: Reader, indices: np.ndarray, batch: np.ndarray) -> float:
+    """CPU seconds of one request."""
+    height, width = batch.shape[1:3]
+    return _cpu(lambda: reader.get_frames(indices, "rgb24", batch, width, height))
 
 
 def _linear_pass(reader: Reader) -> float:
@@ -105,9 +114,7 @@ def measure(path: Path, requests: int, seed: int) -> Cost:
             if k % 8 == 0:  # the machine's speed drifts
                 linears.append(_linear_pass(reader) / frames)
             reader.reset_stats()
-            spent = _cpu(
-                lambda: reader.get_frames(indices, "rgb24", batch, layout.width, layout.height)
-            )
+            spent = _request(reader, indices, batch)
             stats = reader.stats()
             count = stats["pictures_reconstructed"]
             allowed = count * linears[-1] + stats["convert_seconds"]
@@ -124,6 +131,7 @@ def measure(path: Path, requests: int, seed: int) -> Cost:
         path.name,
         meta.codec or "",
         f"{meta.width}x{meta.height}",
+        layout.width * layout.height,
         frames,
         linear * 1e3,
         header * 1e6,
@@ -134,45 +142,35 @@ def measure(path: Path, requests: int, seed: int) -> Cost:
 
 @dataclass
 class Bytes:
-    """What a lazy request reads of a file whose sample table tells where things are."""
+    """What one request reads of an unindexed file whose sample table tells where things are."""
 
     file: str
+    index: str
     file_bytes: int
     open_bytes: int
-    request_bytes: int
-    """read by one request of one frame, its segment's header pass included"""
-    segment_bytes: int
-    """payload of the packets from the segment's key frame to the target"""
+    header_pass_bytes: int
     closure_bytes: int
+    """read to reconstruct the frame"""
 
 
-def measure_bytes(path: Path, seed: int) -> Bytes:
+def measure_bytes(path: Path, index: str, seed: int) -> Bytes:
     """One random frame, from an open file to its pixels."""
     rng = np.random.default_rng(seed)
-    reader = _open(path)
+    reader = _open(path, index)
     opened = reader.stats()["source_bytes"]
-    count = reader.frame_count()
-    index = np.asarray([int(rng.integers(count))], np.int64)
-    layout = reader.layout(int(index[0]), "rgb24")
-    batch = np.empty((1, layout.height, layout.width, 3), np.uint8)
-    reader.get_frames(index, "rgb24", batch, layout.width, layout.height)
-    stats = reader.stats()
-    plan = reader.plan(index)
+    target = np.asarray([int(rng.integers(reader.frame_count()))], np.int64)
+    layout = reader.layout(int(target[0]), "rgb24")
+    reader.plan(target)
+    planned = reader.stats()["source_bytes"]
+    _request(reader, target, np.empty((1, layout.height, layout.width, 3), np.uint8))
+    closure = reader.stats()["source_bytes"] - planned
     reader.close()
-    return Bytes(
-        path.name,
-        path.stat().st_size,
-        opened,
-        stats["source_bytes"] - opened,
-        stats["bytes_read"] - plan.bytes,
-        plan.bytes,
-    )
+    return Bytes(path.name, index, path.stat().st_size, opened, planned - opened, closure)
 
 
 def resident() -> int:
     """Resident bytes of this process now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def measure_memory(path: Path, requests: int, seed: int) -> dict[str, float]:

@@ -107,8 +107,8 @@ int sparse_convert_layout(int format, enum AVPixelFormat pix_fmt, int width, int
     memset(layout, 0, sizeof(*layout));
     if (!d)
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1, "the pixel format is unknown");
-    if (width <= 0 || height <= 0 || av_image_check_size((unsigned)width, (unsigned)height, 0,
-                                                         NULL) < 0)
+    if (width <= 0 || height <= 0 ||
+        av_image_check_size((unsigned)width, (unsigned)height, 0, NULL) < 0)
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1, "a picture of %dx%d", width, height);
     layout->format = format;
     layout->width = width;
@@ -180,8 +180,8 @@ static int make_key(const AVFrame *frame, enum AVPixelFormat dst_format, Key *ke
     const char *space = av_color_space_name(frame->colorspace);
 
     if (!d || !(sws_isSupportedInput(frame->format)))
-        return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
-                           "pixel format %s can't be converted", name_of(frame->format));
+        return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1, "pixel format %s can't be converted",
+                           name_of(frame->format));
     *key = (Key){frame->width, frame->height,     frame->format,
                  dst_format,   frame->colorspace, frame->color_range};
     if (is_regular_yuv(d) && !is_known_matrix(key->space))
@@ -243,11 +243,10 @@ static int open_sws(SparseConverter *converter, const Key *key, SparseError *err
      * there is nothing to set. */
     sws_getColorspaceDetails(sws, &inverse, &src_range, &table, &dst_range, &brightness, &contrast,
                              &saturation);
-    sws_setColorspaceDetails(sws, matrix, src_range,
-                             key->dst_format == AV_PIX_FMT_RGB24
-                                 ? sws_getCoefficients(AVCOL_SPC_RGB)
-                                 : matrix,
-                             dst_range, brightness, contrast, saturation);
+    sws_setColorspaceDetails(
+        sws, matrix, src_range,
+        key->dst_format == AV_PIX_FMT_RGB24 ? sws_getCoefficients(AVCOL_SPC_RGB) : matrix,
+        dst_range, brightness, contrast, saturation);
     converter->sws = sws;
     converter->key = *key;
     return SPARSE_OK;
@@ -278,8 +277,8 @@ static int scale(SparseConverter *converter, const AVFrame *frame, uint8_t *data
         return sparse_fail_memory(error);
     if (ret < 0)
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
-                           "a picture of %dx%d %s can't be converted", frame->width,
-                           frame->height, name_of(frame->format));
+                           "a picture of %dx%d %s can't be converted", frame->width, frame->height,
+                           name_of(frame->format));
     return SPARSE_OK;
 }
 
@@ -301,8 +300,7 @@ static int to_packed(SparseConverter *converter, const AVFrame *frame, const Spa
         return SPARSE_OK;
     }
     ret = make_key(frame, dst, &key, error);
-    if (ret == SPARSE_OK &&
-        (!converter->sws || memcmp(&key, &converter->key, sizeof(key)) != 0))
+    if (ret == SPARSE_OK && (!converter->sws || memcmp(&key, &converter->key, sizeof(key)) != 0))
         ret = open_sws(converter, &key, error);
     if (ret < 0)
         return ret;
@@ -319,8 +317,8 @@ static int to_packed(SparseConverter *converter, const AVFrame *frame, const Spa
     if (ret == SPARSE_OK)
         ret = scale(converter, frame, converter->bounce, (int)bounce_step, error);
     if (ret == SPARSE_OK)
-        av_image_copy_plane(target->data, (int)step, converter->bounce, (int)bounce_step,
-                            (int)row, frame->height);
+        av_image_copy_plane(target->data, (int)step, converter->bounce, (int)bounce_step, (int)row,
+                            frame->height);
     return ret;
 }
 
@@ -345,9 +343,8 @@ int sparse_convert_check(const SparseLayout *layout, const SparseTarget *target,
         return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "a row step of %td for rows of %zu",
                            target->row_step, row);
     if (target->size < row || (target->size - row) / *step < (size_t)layout->height - 1)
-        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1,
-                           "%zu bytes of memory for %d rows of %zu", target->size, layout->height,
-                           row);
+        return sparse_fail(error, SPARSE_ERR_ARGUMENT, -1, "%zu bytes of memory for %d rows of %zu",
+                           target->size, layout->height, row);
     return SPARSE_OK;
 }
 
@@ -356,8 +353,8 @@ int sparse_convert_frame(SparseConverter *converter, const AVFrame *frame, int f
 {
     SparseLayout layout;
     size_t step;
-    int ret = sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout,
-                                    error);
+    int ret =
+        sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout, error);
 
     if (ret >= 0)
         ret = sparse_convert_check(&layout, target, &step, error);

@@ -114,8 +114,7 @@ int sparse_decoder_scan(SparseDecoder *decoder, AVPacket *packet, int64_t id,
     return feed(decoder, packet, output, user, error);
 }
 
-int sparse_decoder_snapshot(SparseDecoder *decoder, FFSparseSnapshot *snapshot,
-                            SparseError *error)
+int sparse_decoder_snapshot(SparseDecoder *decoder, FFSparseSnapshot *snapshot, SparseError *error)
 {
     int ret = ff_sparse_snapshot(decoder->context, snapshot);
 

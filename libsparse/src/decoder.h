@@ -37,8 +37,7 @@ int sparse_decoder_scan(SparseDecoder *decoder, AVPacket *packet, int64_t id,
                         SparseError *error);
 
 /* The state before the next packet; to be freed by ff_sparse_snapshot_unref(). */
-int sparse_decoder_snapshot(SparseDecoder *decoder, FFSparseSnapshot *snapshot,
-                            SparseError *error);
+int sparse_decoder_snapshot(SparseDecoder *decoder, FFSparseSnapshot *snapshot, SparseError *error);
 
 /* Continue a header pass from there. */
 int sparse_decoder_reposition(SparseDecoder *decoder, const FFSparseSnapshot *snapshot,

@@ -50,8 +50,8 @@ int sparse_vfail_named(SparseError *error, int code, const char *name, int64_t f
         room = advance(&used, snprintf(error->message + used, SPARSE_MESSAGE_SIZE - used,
                                        "frame %lld: ", (long long)frame));
     if (room)
-        room = advance(&used, vsnprintf(error->message + used, SPARSE_MESSAGE_SIZE - used, format,
-                                        arguments));
+        room = advance(
+            &used, vsnprintf(error->message + used, SPARSE_MESSAGE_SIZE - used, format, arguments));
     if (!room)
         trim_utf8(error->message);
     return code;

@@ -13,7 +13,7 @@
 enum {
     MAX_WINDOW = SPARSE_HEAD_MOST + 64, /* bytes read at a time: a slice's head and what stands
                                            before it */
-    MAX_HEADS = 1 << 16                 /* of one packet */
+    MAX_HEADS = 8 << 10                 /* of one packet; with more, all is read */
 };
 
 /* Bytes of each NAL unit's length field, or 0 when packets aren't made that way. */
@@ -118,7 +118,7 @@ int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
     const SparsePacket *packet = &source->packets[i];
-    View view = { .source = source, .packet = packet, .window = head + 64 };
+    View view = {.source = source, .packet = packet, .window = head + 64};
     int64_t filled;
 
     *truncated = 0;
@@ -127,7 +127,7 @@ int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket
         return sparse_source_read_packet(source, i, pkt, error);
 
     av_packet_unref(pkt);
-    if (av_new_packet(pkt, MAX_HEADS) < 0)
+    if (av_new_packet(pkt, packet->size < MAX_HEADS ? packet->size : MAX_HEADS) < 0)
         return sparse_fail_memory(error);
     filled = collect(&view, par->codec_id, length_size(par), head, pkt->data, truncated);
     if (!filled) {

@@ -39,6 +39,7 @@ struct SparseIndex {
     Run *runs; /* in order, disjoint */
     size_t run_count;
     SparseDecoder *decoder;
+    int used; /* the decoder has seen packets */
     AVPacket *packet;
     FFSparseSnapshot fresh; /* the state before all packets */
     int64_t scanned;
@@ -205,8 +206,8 @@ static int keep_params(SparseIndex *index, FFSparseParams *params, int32_t *numb
             *number = i;
             return 0;
         }
-    ret = grow(&index->params, &capacity, (size_t)index->params_count + 1,
-               sizeof(*index->params), error);
+    ret = grow(&index->params, &capacity, (size_t)index->params_count + 1, sizeof(*index->params),
+               error);
     if (ret < 0)
         return ret;
     index->params_capacity = (int32_t)capacity;
@@ -220,9 +221,9 @@ static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *
                          SparseError *error)
 {
     SparsePicture *picture = &index->pictures[i];
-    int ret = grow(&index->entries, &index->entry_capacity,
-                   index->entry_count + (size_t)snapshot->nb_entries, sizeof(*index->entries),
-                   error);
+    int ret =
+        grow(&index->entries, &index->entry_capacity,
+             index->entry_count + (size_t)snapshot->nb_entries, sizeof(*index->entries), error);
 
     if (ret >= 0)
         ret = keep_params(index, snapshot->params, &picture->params, error);
@@ -258,8 +259,10 @@ static int add_reference(SparseIndex *index, SparsePicture *picture, int32_t ref
 
 static char type_letter(int type)
 {
-    return type == AV_PICTURE_TYPE_I ? 'I' : type == AV_PICTURE_TYPE_P ? 'P'
-         : type == AV_PICTURE_TYPE_B ? 'B' : '?';
+    return type == AV_PICTURE_TYPE_I   ? 'I'
+           : type == AV_PICTURE_TYPE_P ? 'P'
+           : type == AV_PICTURE_TYPE_B ? 'B'
+                                       : '?';
 }
 
 static int keep_report(SparseIndex *index, int64_t i, const FFSparseReport *report,
@@ -340,6 +343,7 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
     if (ret < 0)
         return ret;
     index->at = i;
+    index->used = 1;
     ret = sparse_decoder_scan(index->decoder, index->packet, i, &report, output, user, error);
     av_packet_unref(index->packet);
     if (ret >= 0 && truncated &&
@@ -398,17 +402,21 @@ static void forget(SparseIndex *index)
 static int build(SparseIndex *index, SparseProgress progress, void *user, SparseError *error)
 {
     const FFSparseReport *report;
-    int ret;
+    int ret = 0;
 
     /* What runs know of pictures counts from other starts: begin anew, with a
      * decoder that has seen nothing. */
-    forget(index);
-    sparse_decoder_close(&index->decoder);
-    ret = sparse_decoder_open(&index->decoder, index->source, error);
+    if (index->used) {
+        forget(index);
+        sparse_decoder_close(&index->decoder);
+        index->used = 0;
+    }
+    if (!index->decoder)
+        ret = sparse_decoder_open(&index->decoder, index->source, error);
+    index->display_count = 0; /* it may be the table's */
 
     for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
-        if (progress && i % 256 == 0 &&
-            progress(user, (double)i / (double)index->packet_count))
+        if (progress && i % 256 == 0 && progress(user, (double)i / (double)index->packet_count))
             ret = sparse_source_fail(index->source, error, SPARSE_ERR_INTERRUPTED, -1,
                                      "stopped while the index was made");
         else
@@ -421,8 +429,7 @@ static int build(SparseIndex *index, SparseProgress progress, void *user, Sparse
     return ret;
 }
 
-int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user,
-                       SparseError *error)
+int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user, SparseError *error)
 {
     int ret = prepare(index, progress, user, error);
 
@@ -488,8 +495,8 @@ static void remove_run(SparseIndex *index, Run *run)
 static int pass(SparseIndex *index, Run *run, const FFSparseSnapshot *state, int64_t end,
                 SparseError *error)
 {
-    const uint32_t flaws = FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST |
-                           FF_SPARSE_REPORT_MISSING;
+    const uint32_t flaws =
+        FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING;
     FFSparseSnapshot after;
     int64_t flawed = run->flawed;
     int ret = sparse_decoder_reposition(index->decoder, state, error);
@@ -569,10 +576,10 @@ static int times_agree(const SparseIndex *index, Run *run)
         int64_t oldest = i - 32 > run->start ? i - 32 : run->start;
 
         if (picture->picture != i ||
-            picture->flags & (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
-                              FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
-                              FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR |
-                              FF_SPARSE_REPORT_LOST))
+            picture->flags &
+                (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
+                 FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
+                 FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST))
             return 0;
         /* With references missing the DPB may overflow, and pictures are put out early. Those
          * that lead the start of a run lack theirs here, but not in a linear decode. */
@@ -782,8 +789,8 @@ int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseErro
     if (!picture || picture->picture != id)
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "packet %lld holds no picture that can be decoded", (long long)id);
-    if (picture->flags & (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST |
-                          FF_SPARSE_REPORT_MISSING))
+    if (picture->flags &
+        (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING))
         return sparse_fail(error, SPARSE_ERR_DECODE, -1, "%s packet %lld",
                            picture->flags & FF_SPARSE_REPORT_ERROR
                                ? "damaged data in"

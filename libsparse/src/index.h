@@ -39,9 +39,9 @@ typedef struct SparsePicture {
     size_t entry_first;
     int32_t params;         /* number of the parameter-set epoch */
     SparseColors colors;
-    int32_t shown;          /* how many packets had been passed when it was put out; 0: it wasn't */
+    int32_t shown; /* how many packets had been passed when it was put out; 0: it wasn't */
     int32_t times_shown;
-    int32_t state[24];      /* FFSparseSnapshot.state */
+    int32_t state[24]; /* FFSparseSnapshot.state */
 } SparsePicture;
 
 /* One entry of the display order. */
@@ -57,8 +57,7 @@ int sparse_index_open(SparseIndex **index, SparseSource *source, int lazy, Spars
 void sparse_index_close(SparseIndex **index);
 
 /* Make the whole index. progress may be NULL. */
-int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user,
-                       SparseError *error);
+int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user, SparseError *error);
 
 /* The order of display; *display belongs to the index and is valid until the
  * next call of another function here. */

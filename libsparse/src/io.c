@@ -168,8 +168,8 @@ int sparse_spool_read(const SparseSpool *spool, uint8_t *buffer, int64_t offset,
             memcpy(buffer + done, spool->memory + at, (size_t)n);
             done += n;
         } else {
-            ssize_t n = pread(spool->fd, buffer + done, (size_t)(size - done),
-                              at - spool->memory_size);
+            ssize_t n =
+                pread(spool->fd, buffer + done, (size_t)(size - done), at - spool->memory_size);
             if (n < 0 && errno == EINTR)
                 continue;
             if (n <= 0)
@@ -229,8 +229,8 @@ static int spool_pipe(SparseBytes *bytes, SparseError *error)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            ret = sparse_fail_named(error, SPARSE_ERR_SOURCE, bytes->name, -1,
-                                    "can't be read: %s", strerror(errno));
+            ret = sparse_fail_named(error, SPARSE_ERR_SOURCE, bytes->name, -1, "can't be read: %s",
+                                    strerror(errno));
         if (n <= 0)
             break;
         ret = sparse_spool_append(bytes->spool, buffer, n, &offset, error);

@@ -27,8 +27,7 @@ static int open_decoder(AVCodecContext **context, const SparseSource *source, Sp
 
     if (!codec)
         return sparse_source_fail(source, error, SPARSE_ERR_UNSUPPORTED, -1,
-                                  "the codec %s is not supported",
-                                  avcodec_get_name(par->codec_id));
+                                  "the codec %s is not supported", avcodec_get_name(par->codec_id));
     *context = avcodec_alloc_context3(codec);
     if (!*context)
         return sparse_fail_memory(error);
@@ -165,8 +164,7 @@ struct SparseRestart {
     int64_t decoded;
 };
 
-int sparse_restart_open(SparseRestart **restart, SparseSource *source, int lazy,
-                        SparseError *error)
+int sparse_restart_open(SparseRestart **restart, SparseSource *source, int lazy, SparseError *error)
 {
     *restart = calloc(1, sizeof(**restart));
     if (!*restart)
@@ -221,8 +219,8 @@ static uint64_t hash_bytes(uint64_t hash, const uint8_t *data, size_t size)
 static uint64_t hash_frame(const AVFrame *frame)
 {
     const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(frame->format);
-    uint64_t hash = mix(mix((uint64_t)frame->format, (uint64_t)frame->width),
-                        (uint64_t)frame->height);
+    uint64_t hash =
+        mix(mix((uint64_t)frame->format, (uint64_t)frame->width), (uint64_t)frame->height);
 
     for (int p = 0; d && p < 4 && frame->data[p]; p++) {
         int chroma = (p == 1 || p == 2) && !(d->flags & AV_PIX_FMT_FLAG_RGB);
@@ -234,8 +232,8 @@ static uint64_t hash_frame(const AVFrame *frame)
             break;
         }
         for (int y = 0; y < rows && bytes > 0; y++)
-            hash = hash_bytes(hash, frame->data[p] + (ptrdiff_t)y * frame->linesize[p],
-                              (size_t)bytes);
+            hash =
+                hash_bytes(hash, frame->data[p] + (ptrdiff_t)y * frame->linesize[p], (size_t)bytes);
     }
     return hash;
 }
@@ -356,8 +354,8 @@ int sparse_restart_index(SparseRestart *restart, SparseProgress progress, void *
     return SPARSE_OK;
 }
 
-int sparse_restart_frames(SparseRestart *restart, const SparseRestartFrame **frames,
-                          int64_t *count, SparseError *error)
+int sparse_restart_frames(SparseRestart *restart, const SparseRestartFrame **frames, int64_t *count,
+                          SparseError *error)
 {
     int ret = sparse_restart_index(restart, NULL, NULL, error);
 

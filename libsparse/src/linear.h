@@ -18,8 +18,7 @@ typedef struct SparseStock SparseStock;
 
 /* Decode from packet `first` on. The source must outlive the handle; its
  * packet table is built if it wasn't. */
-int sparse_stock_open(SparseStock **stock, SparseSource *source, int64_t first,
-                      SparseError *error);
+int sparse_stock_open(SparseStock **stock, SparseSource *source, int64_t first, SparseError *error);
 void sparse_stock_close(SparseStock **stock);
 
 /*
@@ -56,8 +55,8 @@ int sparse_restart_index(SparseRestart *restart, SparseProgress progress, void *
                          SparseError *error);
 
 /* The frames in display order; indexes first if needed. *frames belongs to the handle. */
-int sparse_restart_frames(SparseRestart *restart, const SparseRestartFrame **frames,
-                          int64_t *count, SparseError *error);
+int sparse_restart_frames(SparseRestart *restart, const SparseRestartFrame **frames, int64_t *count,
+                          SparseError *error);
 
 /* Frame k into *frame (unreferenced first). SPARSE_ERR_DECODE when it is
  * damaged or can't be had as the linear decode had it. Going forward by small

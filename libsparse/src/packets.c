@@ -288,8 +288,8 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
 
     av_packet_unref(pkt);
     if (!source->complete || i < 0 || i >= source->count)
-        return sparse_source_fail(source, error, SPARSE_ERR_ARGUMENT, -1,
-                                  "there is no packet %lld", (long long)i);
+        return sparse_source_fail(source, error, SPARSE_ERR_ARGUMENT, -1, "there is no packet %lld",
+                                  (long long)i);
     packet = &source->packets[i];
     if (av_new_packet(pkt, packet->size) < 0)
         return sparse_fail_memory(error);

@@ -99,7 +99,7 @@ static int64_t heap_pop(IdList *heap)
 static int find_closure(IdList *closure, const int64_t *pictures, size_t count,
                         SparsePlanLookup lookup, void *user, SparseError *error)
 {
-    IdList heap = { NULL, 0, 0 };
+    IdList heap = {NULL, 0, 0};
     int64_t previous = -1;
     int ret = 0;
 
@@ -230,7 +230,7 @@ int sparse_plan_make(SparsePlan **result, const int64_t *targets, const int64_t 
                      size_t count, SparsePlanLookup lookup, void *user, SparseError *error)
 {
     SparsePlan *plan = calloc(1, sizeof(*plan));
-    IdList closure = { NULL, 0, 0 };
+    IdList closure = {NULL, 0, 0};
     int ret;
 
     *result = NULL;

@@ -106,8 +106,7 @@ static int choose_stream(SparseSource *source, int wanted, SparseError *error)
     if (wanted >= 0) {
         if ((unsigned)wanted >= format->nb_streams)
             return sparse_source_fail(source, error, SPARSE_ERR_ARGUMENT, -1,
-                                      "there is no stream %d, only %u", wanted,
-                                      format->nb_streams);
+                                      "there is no stream %d, only %u", wanted, format->nb_streams);
         if (format->streams[wanted]->codecpar->codec_type != AVMEDIA_TYPE_VIDEO)
             return sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
                                       "stream %d is not video", wanted);
@@ -138,8 +137,8 @@ static int check_codec(const SparseSource *source, SparseError *error)
                                   "stream %d has an unknown codec (%s)", source->stream_index,
                                   av_fourcc_make_string(tag, par->codec_tag));
     return sparse_source_fail(source, error, SPARSE_ERR_UNSUPPORTED, -1,
-                              "the codec of stream %d, %s, is not supported",
-                              source->stream_index, avcodec_get_name(par->codec_id));
+                              "the codec of stream %d, %s, is not supported", source->stream_index,
+                              avcodec_get_name(par->codec_id));
 }
 
 /* Does the display order follow the decode order? */
@@ -241,8 +240,8 @@ static int needs_no_probe(SparseSource *source)
             return 0;
         if (sps.width == par->width && sps.height == par->height)
             continue;
-        if (sps.crop_left || sps.crop_top || par->width > sps.width ||
-            par->height > sps.height || FFALIGN(par->width, 16) != FFALIGN(sps.width, 16) ||
+        if (sps.crop_left || sps.crop_top || par->width > sps.width || par->height > sps.height ||
+            FFALIGN(par->width, 16) != FFALIGN(sps.width, 16) ||
             FFALIGN(par->height, 16) != FFALIGN(sps.height, 16))
             return 0;
     }
@@ -278,14 +277,12 @@ static void describe_h264(const AVCodecParameters *par, SparseDescription *d)
     size_t size;
 
     if (!sparse_avcc_open(&avcc, par->extradata, (size_t)par->extradata_size) ||
-        sparse_avcc_next_sps(&avcc, &nal, &size) <= 0 ||
-        !sparse_h264_parse_sps(nal, size, &sps))
+        sparse_avcc_next_sps(&avcc, &nal, &size) <= 0 || !sparse_h264_parse_sps(nal, size, &sps))
         return;
     d->profile = sps.profile;
     if (sps.profile == 66 && sps.constraints & 0x40)
         d->profile |= AV_PROFILE_H264_CONSTRAINED;
-    if ((sps.profile == 110 || sps.profile == 122 || sps.profile == 244) &&
-        sps.constraints & 0x10)
+    if ((sps.profile == 110 || sps.profile == 122 || sps.profile == 244) && sps.constraints & 0x10)
         d->profile |= AV_PROFILE_H264_INTRA;
     if (sps.full_range >= 0)
         d->range = sps.full_range ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
@@ -297,8 +294,7 @@ static void describe_h264(const AVCodecParameters *par, SparseDescription *d)
     }
     if (sps.sar_num)
         d->sar = (AVRational){sps.sar_num, sps.sar_den};
-    d->pix_fmt =
-        h264_pixel_format(&sps, d->range == AVCOL_RANGE_JPEG, d->space == AVCOL_SPC_RGB);
+    d->pix_fmt = h264_pixel_format(&sps, d->range == AVCOL_RANGE_JPEG, d->space == AVCOL_SPC_RGB);
 }
 
 /* Without probing: the decoder reads the parameter sets when it is opened. */
@@ -397,8 +393,8 @@ static int open_format(SparseSource *source, SparseError *error)
 
     if (!buffer)
         return sparse_fail_memory(error);
-    source->avio = avio_alloc_context(buffer, AVIO_BUFFER, 0, source, avio_read_bytes, NULL,
-                                      avio_seek_bytes);
+    source->avio =
+        avio_alloc_context(buffer, AVIO_BUFFER, 0, source, avio_read_bytes, NULL, avio_seek_bytes);
     if (!source->avio) {
         av_free(buffer);
         return sparse_fail_memory(error);
@@ -510,8 +506,8 @@ int sparse_source_open_memory(SparseSource **source, const uint8_t *data, size_t
     *source = NULL;
     if (!s)
         return SPARSE_ERR_MEMORY;
-    return finish(source, s, sparse_bytes_open_memory(&s->bytes, data, size, s->name, error),
-                  name, stream_index, error);
+    return finish(source, s, sparse_bytes_open_memory(&s->bytes, data, size, s->name, error), name,
+                  stream_index, error);
 }
 
 int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_index,

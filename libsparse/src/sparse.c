@@ -134,8 +134,7 @@ int sparse_open_io(SparseReader **result, const SparseIO *io, const SparseSettin
     WITH_ERROR(error);
     CHECK(result);
     CHECK(io && io->read);
-    OPEN(sparse_source_open_io(&reader->source, io, settings->stream_index, settings->name,
-                               error));
+    OPEN(sparse_source_open_io(&reader->source, io, settings->stream_index, settings->name, error));
 }
 
 void sparse_close(SparseReader **result)
@@ -414,15 +413,9 @@ void sparse_reset_stats(SparseReader *reader)
 const char *sparse_code_name(int code)
 {
     static const char *const names[] = {
-        "SPARSE_OK",
-        "SPARSE_ERR_MEMORY",
-        "SPARSE_ERR_ARGUMENT",
-        "SPARSE_ERR_SOURCE",
-        "SPARSE_ERR_UNSUPPORTED",
-        "SPARSE_ERR_DECODE",
-        "SPARSE_ERR_INDEX",
-        "SPARSE_ERR_INTERRUPTED",
-        "SPARSE_ERR_CLOSED",
+        "SPARSE_OK",         "SPARSE_ERR_MEMORY",      "SPARSE_ERR_ARGUMENT",
+        "SPARSE_ERR_SOURCE", "SPARSE_ERR_UNSUPPORTED", "SPARSE_ERR_DECODE",
+        "SPARSE_ERR_INDEX",  "SPARSE_ERR_INTERRUPTED", "SPARSE_ERR_CLOSED",
     };
 
     return code <= 0 && code > -(int)(sizeof(names) / sizeof(*names)) ? names[-code]

@@ -180,8 +180,8 @@ static void fail_work(Work *work, int code, size_t step, const SparseError *erro
 {
     pthread_mutex_lock(&work->lock);
     if (!work->code) {
-        int64_t frame = step < work->plan->step_count ? sparse_plan_dependent(work->plan, step)
-                                                      : -1;
+        int64_t frame =
+            step < work->plan->step_count ? sparse_plan_dependent(work->plan, step) : -1;
 
         work->code = code;
         if (error->frame >= 0 || code == SPARSE_ERR_SOURCE || code == SPARSE_ERR_MEMORY)
@@ -257,8 +257,8 @@ static void chain_slots(Work *work)
     for (size_t i = 0; i < plan->step_count; i++)
         work->slot_of_step[i] = NO_SLOT;
     for (size_t slot = request->count; slot--;) {
-        size_t target = sparse_lower_bound(plan->targets, plan->target_count,
-                                           request->indices[slot]);
+        size_t target =
+            sparse_lower_bound(plan->targets, plan->target_count, request->indices[slot]);
         size_t step = sparse_plan_find(plan, plan->target_picture[target]);
 
         work->next_slot[slot] = work->slot_of_step[step];
@@ -289,7 +289,7 @@ static void group_steps(Work *work)
 int sparse_work(SparseReader *reader, const SparsePlan *plan, const SparseRequest *request,
                 SparseError *error)
 {
-    Work work = { .reader = reader, .plan = plan, .request = request, .error = error };
+    Work work = {.reader = reader, .plan = plan, .request = request, .error = error};
     Helper helpers[SPARSE_MAX_THREADS];
     int wanted = reader->threads < plan->part_count ? reader->threads : plan->part_count;
     int started = 0;

@@ -73,7 +73,7 @@ static int decode_linearly(SparseReader *reader, int format, Reference *referenc
 
     reference->first_damaged = -1;
     while (ret >= 0 && (ret = sparse_linear_peek(linear, format, &layout, error)) == 1) {
-        SparseTarget target = { NULL, 0, layout.size };
+        SparseTarget target = {NULL, 0, layout.size};
         int damaged = 0;
 
         free(data);
@@ -93,7 +93,7 @@ static int decode_linearly(SparseReader *reader, int format, Reference *referenc
 static void request(SparseReader *reader, int format, const Reference *reference,
                     const int64_t *indices, size_t count, Tally *tally)
 {
-    SparseTarget targets[MAX_FRAMES_PER_REQUEST] = { { NULL, 0, 0 } };
+    SparseTarget targets[MAX_FRAMES_PER_REQUEST] = {{NULL, 0, 0}};
     SparsePlan *plan = NULL;
     SparsePlanFacts facts;
     SparseStats before, after;
@@ -149,9 +149,9 @@ static void request(SparseReader *reader, int format, const Reference *reference
 static int check_file(const char *path, int format, long requests)
 {
     SparseReader *reader = NULL;
-    Reference reference = { NULL, 0, 0, -1 };
+    Reference reference = {NULL, 0, 0, -1};
     SparseSettings settings;
-    Tally tally = { 0, 0, 0, 0, 0 };
+    Tally tally = {0, 0, 0, 0, 0};
     SparseError error;
     int failed = 0;
 
@@ -198,8 +198,8 @@ static int check_file(const char *path, int format, long requests)
     failed |= tally.wrong || tally.lost || tally.miscounted;
     printf("%s %s: %zu frames, %ld checked, %ld wrong, %ld requests refused, %ld of them "
            "before any damage, %ld counts off\n",
-           failed ? "FAIL" : "ok", path, reference.count, tally.frames, tally.wrong,
-           tally.refused, tally.lost, tally.miscounted);
+           failed ? "FAIL" : "ok", path, reference.count, tally.frames, tally.wrong, tally.refused,
+           tally.lost, tally.miscounted);
 done:
     sparse_close(&reader);
     free(reference.hashes);

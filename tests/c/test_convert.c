@@ -51,8 +51,8 @@ static int check(SparseConverter *converter, const AVFrame *frame, int format, s
     size_t row, step, size;
     int bad = 0;
 
-    if (sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout,
-                              &error) < 0) {
+    if (sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout, &error) <
+        0) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -65,11 +65,11 @@ static int check(SparseConverter *converter, const AVFrame *frame, int format, s
     memset(memory, GUARD, size + 2 * MARGIN);
     data = memory + MARGIN / 2 + offset;
     if (sparse_convert_frame(converter, frame, format,
-                             &(SparseTarget){data, (ptrdiff_t)step, size - 1}, NULL) !=
-        SPARSE_ERR_ARGUMENT)
+                             &(SparseTarget){data, (ptrdiff_t)step, size - 1},
+                             NULL) != SPARSE_ERR_ARGUMENT)
         bad = 1; /* a byte too few must be noticed */
-    if (sparse_convert_frame(converter, frame, format,
-                             &(SparseTarget){data, (ptrdiff_t)step, size}, &error) < 0) {
+    if (sparse_convert_frame(converter, frame, format, &(SparseTarget){data, (ptrdiff_t)step, size},
+                             &error) < 0) {
         fprintf(stderr, "%s\n", error.message);
         bad = 1;
     }
@@ -114,8 +114,8 @@ static int check_targets(void)
     };
     SparseLayout layout;
     uint8_t byte;
-    int bad = sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 10, 257, &layout,
-                                    NULL) < 0;
+    int bad =
+        sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 10, 257, &layout, NULL) < 0;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         SparseTarget target = {&byte, cases[i].row_step, cases[i].size};
@@ -133,9 +133,9 @@ static int check_targets(void)
 int main(void)
 {
     static const enum AVPixelFormat formats[] = {
-        AV_PIX_FMT_YUV420P,   AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUV422P,     AV_PIX_FMT_YUV444P,
-        AV_PIX_FMT_YUV420P10, AV_PIX_FMT_GRAY8,    AV_PIX_FMT_YUV444P12,   AV_PIX_FMT_GBRP,
-        AV_PIX_FMT_GRAY12,    AV_PIX_FMT_GBRP10,   AV_PIX_FMT_YUV422P10,   AV_PIX_FMT_NV12,
+        AV_PIX_FMT_YUV420P,   AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUV422P,   AV_PIX_FMT_YUV444P,
+        AV_PIX_FMT_YUV420P10, AV_PIX_FMT_GRAY8,    AV_PIX_FMT_YUV444P12, AV_PIX_FMT_GBRP,
+        AV_PIX_FMT_GRAY12,    AV_PIX_FMT_GBRP10,   AV_PIX_FMT_YUV422P10, AV_PIX_FMT_NV12,
         AV_PIX_FMT_RGB24,     AV_PIX_FMT_BGR0,     AV_PIX_FMT_YUVA420P};
     static const int sizes[][2] = {{96, 32}, {97, 33}, {16, 2}, {130, 19}, {1, 1}, {48, 7}};
     static const size_t places[][2] = {{0, 0}, {0, 32}, {16, 0}, {1, 0}, {7, 13}, {16, 16}};

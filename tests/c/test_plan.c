@@ -61,8 +61,8 @@ static Stream make_stream(void)
 
 static void test_closure(void)
 {
-    static const int64_t targets[] = { 3 }, pictures[] = { 4 };
-    static const int64_t expected[] = { 0, 1, 3, 4 };
+    static const int64_t targets[] = {3}, pictures[] = {4};
+    static const int64_t expected[] = {0, 1, 3, 4};
     Stream stream = make_stream();
     SparsePlanFacts facts;
     SparseError error;
@@ -89,7 +89,7 @@ static void test_closure(void)
 
 static void test_parts(void)
 {
-    static const int64_t targets[] = { 2, 6 }, pictures[] = { 2, 6 };
+    static const int64_t targets[] = {2, 6}, pictures[] = {2, 6};
     Stream stream = make_stream();
     SparseError error;
     SparsePlan *plan;
@@ -105,7 +105,7 @@ static void test_parts(void)
 /* A chain that joins two parts late must leave one. */
 static void test_late_join(void)
 {
-    static const int64_t targets[] = { 0 }, pictures[] = { 9 };
+    static const int64_t targets[] = {0}, pictures[] = {9};
     Stream stream;
     SparseError error;
     SparsePlan *plan;
@@ -122,7 +122,7 @@ static void test_late_join(void)
 
 static void test_failures(void)
 {
-    static const int64_t targets[] = { 2, 6 }, pictures[] = { 2, 6 };
+    static const int64_t targets[] = {2, 6}, pictures[] = {2, 6};
     Stream stream = make_stream();
     SparseError error;
     SparsePlan *plan;
