@@ -24,6 +24,7 @@ from sparseframes.encode import (
     Settings,
     find_program,
 )
+from sparseframes.encode._period import TRIED
 from sparseframes.encode._program import probe, remove_lost_parts
 from sparseframes.encode._transcode import compare
 from sparseframes.errors import ArgumentError, SourceError
@@ -248,6 +249,15 @@ def test_measures(source: Source, tmp_path: Path) -> None:
     assert result.amplification_after < 3
     assert result.ratio == result.bytes_after / result.bytes_before
     assert compare(source(40), source(40))[0] == float("inf")
+
+
+@needs_program
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+def test_period_by_trial(source: Source, tmp_path: Path, codec: str) -> None:
+    target = tmp_path / "auto.mp4"
+    result = transcode(source(75), target, codec, "auto", **QUICK)
+    assert result.period in TRIED
+    assert check_ddra(target).anchors == sorted({*range(0, 75, result.period), 74})
 
 
 # -- every reader -------------------------------------------------------------------------------
