@@ -49,6 +49,7 @@ missing_encoder_packages() {
     has cmake || echo cmake
     has c++ || has g++ || echo g++
     has pkg-config && pkg-config --exists SvtAv1Enc || echo libsvtav1enc-dev
+    has pkg-config && pkg-config --exists dav1d || echo libdav1d-dev
 }
 
 system() {

@@ -65,6 +65,14 @@ FFMPEG_OPTIONS = """
 """
 
 
+# taken from the system if they are there: pkg-config's name, FFmpeg's, the package, the purpose
+AV1 = (
+    ("dav1d", "libdav1d", "libdav1d-dev", "decode"),
+    ("SvtAv1Enc", "libsvtav1", "libsvtav1enc-dev", "encode"),
+)
+MARK = "version:"  # begins what is part of the key and no argument of configure
+
+
 @dataclass(frozen=True)
 class Part:
     """One thing that is built and kept under a key."""
@@ -236,14 +244,17 @@ def program_part(needs: tuple[Path, ...]) -> Part:
         *FFMPEG_OPTIONS.split(),
         f"--extra-version=sparseframes-encoder-series-{digest.hexdigest()[:8]}",
     ]
-    svt = output("pkg-config", "--modversion", "SvtAv1Enc")
-    if svt:
-        options.append("--enable-libsvtav1")
-    else:
-        note("SVT-AV1 is not installed (libsvtav1enc-dev): the program is built without it")
+    versions = []
+    for library, option, package, purpose in AV1:
+        version = output("pkg-config", "--modversion", library)
+        if version:
+            options.append(f"--enable-{option}")
+            versions.append(f"{MARK}{library}={version}")
+        else:
+            note(f"{package} is not installed: the program can't {purpose} AV1")
     if platform.machine() not in ("x86_64", "AMD64", "i686"):
         options.append("--disable-x86asm")
-    return Part("encoder", SOURCES["ffmpeg"], folders, (*options, f"svt={svt}"), needs)
+    return Part("encoder", SOURCES["ffmpeg"], folders, (*options, *versions), needs)
 
 
 def build_all() -> Path:
@@ -253,7 +264,7 @@ def build_all() -> Path:
     part = program_part(needs)
 
     def recipe(_: Part, tree: Path, made: Path, log: Path) -> None:
-        options = tuple(option for option in part.options if not option.startswith("svt="))
+        options = tuple(option for option in part.options if not option.startswith(MARK))
         build_program(Part(part.name, part.source, part.folders, options, needs), tree, made, log)
 
     prefix = build(part, recipe)

@@ -191,9 +191,10 @@ def output_arguments(form: str, codec: str, time_base: str = "") -> list[str]:
     arguments = ["-f", form]
     if form in ("mp4", "mov"):
         scale = time_base.removeprefix("1/")
-        if scale.isdecimal() and 1000 < int(scale) <= 10**6:
-            # the edit list is in this unit: where the video begins
-            arguments += ["-movie_timescale", scale]
+        if scale.isdecimal() and 0 < int(scale) <= 10**6:
+            # the edit list, which tells where the video begins, is to be as fine as its times
+            factor = -(-1000 // int(scale))
+            arguments += ["-movie_timescale", str(factor * int(scale))]
         arguments += ["-movflags", "+faststart"]
         if codec == "hevc":
             # some players take no other
