@@ -113,9 +113,10 @@ typedef struct SparseIO {
 enum SparseIndexMode {
     SPARSE_INDEX_LAZY = 0,  /* Header passes over the segments that requests touch, where the
                                container's sample table allows it. Frame k is then the k-th by
-                               the table's times: should packets outside the touched segments be
-                               so damaged that a linear decode puts out no frame for
-                               them, its numbering is another one. For remote or very long files. */
+                               the table's times. A linear decode numbers otherwise if packets
+                               outside the touched segments give it no frame: damaged ones, and
+                               leading pictures that it drops at a splice (BLA, end of
+                               sequence). For remote or very long files. */
     SPARSE_INDEX_WHOLE = 1  /* One header pass over the stream before the first request. Where
                                there is a sample table, it reads the beginnings of
                                slices alone. */

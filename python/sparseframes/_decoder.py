@@ -50,8 +50,8 @@ class VideoDecoder:
         index: "whole" reads the beginnings of all slices before the first request. "lazy" goes
             only over the segments that requests touch, where the container has a sample table,
             and takes the table's word for the number of a frame: for remote or very long files.
-            Should packets elsewhere be so damaged that a linear decode puts out no frame for
-            them, its numbering is another one.
+            A linear decode numbers otherwise if packets elsewhere give it no frame: damaged ones,
+            and leading pictures that it drops at a splice.
 
     Thread-safety: a lock inside lets one thread at a time work; `close` waits for the others. After
     a fork a decoder of a path or of memory opens its source again in the child, one of a file-like
