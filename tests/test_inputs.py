@@ -331,3 +331,28 @@ def test_whole_index_reads_only_the_heads_of_long_packets(clip: Clip) -> None:
 def test_index_mode_is_checked(clip: Clip, mode: Any) -> None:
     with pytest.raises(sparseframes.errors.ArgumentError, match="index"):
         VideoDecoder(clip("pyramid.mp4"), index=mode)
+
+
+class Plain:
+    """As little as a file-like object can be: seek() knows offsets from the start alone."""
+
+    def __init__(self, data: bytes) -> None:
+        self.file = io.BytesIO(data)
+
+    def read(self, size: int) -> bytes:
+        return self.file.read(size)
+
+    def seek(self, offset: int, *ignored: int) -> int:
+        return self.file.seek(offset)
+
+
+class Plainer(Plain):
+    def seek(self, offset: int) -> int:  # type: ignore[override]
+        return self.file.seek(offset)
+
+
+@pytest.mark.parametrize("kind", [Plain, Plainer])
+def test_seeking_from_the_start_is_enough(clip: Clip, kind: Callable[[bytes], Any]) -> None:
+    with VideoDecoder(kind(Path(clip("pyramid.mp4")).read_bytes())) as decoder:
+        assert len(decoder) == 90
+        assert media.number_of(decoder[70]) == 70

@@ -75,7 +75,8 @@ class FileSource:
                 size = ask()
             except Exception:
                 continue
-            if isinstance(size, int) and size >= 0:
+            # 0 may also come from a seek() that knows nothing but the start
+            if isinstance(size, int) and size > 0:
                 return size
         return self._size_by_reading()
 
@@ -94,7 +95,7 @@ class FileSource:
 
     def _size_by_reading(self) -> int:
         self._position = None
-        self.file.seek(0, os.SEEK_SET)
+        self.file.seek(0)
         size = 0
         while data := self.file.read(1 << 20):
             size += len(data)
@@ -108,7 +109,7 @@ class FileSource:
             return 0
         if self._position != offset:
             self._position = None
-            self.file.seek(offset, os.SEEK_SET)
+            self.file.seek(offset)
         data = self.file.read(size)
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"read() returned {type(data).__name__}; open the file in binary mode")
