@@ -223,3 +223,17 @@ def test_missing_extra_is_told() -> None:
     assert done.returncode == 1
     assert "sparseframes[cli]" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_check_ddra_goes_on_after_a_bad_file(
+    clip: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.mp4"
+    bad.write_text("not a video")
+    assert run(["check-ddra", str(bad), clip("pyramid.mp4"), "--json"]) == 1
+    output, complaint = capsys.readouterr()
+    good, failure = json.loads(output)
+    assert good["file"] == clip("pyramid.mp4")
+    assert not good["ok"]
+    assert failure["file"] == str(bad)
+    assert str(bad) in complaint

@@ -248,24 +248,31 @@ def check_ddra(files: tuple[str, ...], as_json: bool) -> int:
     """Prove from the slice headers that any frame of FILES costs at most three pictures.
 
     Every picture has to be an intra anchor, or to reference at most the two anchors around it and
-    be referenced by none. The exit status is 1 when one is not.
+    be referenced by none. The exit status is 1 when one is not, or can't be read.
     """
     from sparseframes.encode import check_ddra as check_file
 
-    reports = []
+    reports: list[DDRAReport] = []
+    failures: dict[str, str] = {}
     with Bar("checking", hidden=as_json) as bar:
         for k, file in enumerate(files):
 
             def progress(share: float, k: int = k, file: str = file) -> None:
                 bar((k + share) / len(files), Path(file).name)
 
-            reports.append(check_file(file, progress=progress))
+            try:
+                reports.append(check_file(file, progress=progress))
+            except SparseError as error:
+                failures[file] = " ".join(str(error).split())
     if as_json:
-        print_json([{"ok": report.ok, **dataclasses.asdict(report)} for report in reports])
+        results = [{"ok": report.ok, **dataclasses.asdict(report)} for report in reports]
+        print_json([*results, *({"file": file, "error": text} for file, text in failures.items())])
     else:
         for report in reports:
             console().print(_verdict(report), markup=False, soft_wrap=True)
-    return 0 if all(report.ok for report in reports) else 1
+    for text in failures.values():
+        click.echo(f"sparseframes: {text}", err=True)
+    return 1 if failures or not all(report.ok for report in reports) else 0
 
 
 def _verdict(report: DDRAReport) -> str:
