@@ -61,7 +61,7 @@ def main(
     smallest = min(paths, key=lambda path: path.stat().st_size)
     memory = request_cost.measure_memory(smallest, memory_requests, seed)
 
-    table = Table(title="CPU time a request, warm index; ratio to pictures x linear + conversion")
+    table = Table(title="CPU time a request of native planes; ratio to pictures x linear + copying")
     for heading in ("file", "linear ms", "header us", "decode : header"):
         table.add_column(heading, justify="right")
     for name in PATTERNS:

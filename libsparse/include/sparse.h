@@ -132,6 +132,8 @@ typedef struct SparseSettings {
                            default NULL: "<memory>" or "<stream>" */
     SparseLogCallback log; /* default NULL: silent */
     void *log_user;
+    int log_level; /* enum SparseLogLevel: the most that log is called for; default warning.
+                      Debug lines come several for each picture. */
     uint64_t reserved[8]; /* zero */
 } SparseSettings;
 

@@ -6,7 +6,8 @@
  */
 #include <string.h>
 
-#include <libavutil/intreadwrite.h>
+#include <libavcodec/defs.h>
+#include <libavutil/buffer.h>
 
 #include "source_internal.h"
 
@@ -113,8 +114,13 @@ static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, int h
     return filled;
 }
 
-int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket *pkt,
-                             int *truncated, SparseError *error)
+AVBufferPool *sparse_source_head_pool(void)
+{
+    return av_buffer_pool_init(MAX_HEADS + AV_INPUT_BUFFER_PADDING_SIZE, NULL);
+}
+
+int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBufferPool *pool,
+                             AVPacket *pkt, int *truncated, SparseError *error)
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
     const SparsePacket *packet = &source->packets[i];
@@ -127,14 +133,17 @@ int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket
         return sparse_source_read_packet(source, i, pkt, error);
 
     av_packet_unref(pkt);
-    if (av_new_packet(pkt, packet->size < MAX_HEADS ? packet->size : MAX_HEADS) < 0)
+    pkt->buf = av_buffer_pool_get(pool);
+    if (!pkt->buf)
         return sparse_fail_memory(error);
+    pkt->data = pkt->buf->data;
     filled = collect(&view, par->codec_id, length_size(par), head, pkt->data, truncated);
     if (!filled) {
         *truncated = 0;
         return sparse_source_read_packet(source, i, pkt, error);
     }
-    av_shrink_packet(pkt, (int)filled);
+    pkt->size = (int)filled;
+    memset(pkt->data + filled, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     sparse_packet_set_times(source, i, pkt);
     source->packets_read++;
     source->payload_read += view.read;

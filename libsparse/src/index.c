@@ -41,6 +41,7 @@ struct SparseIndex {
     SparseDecoder *decoder;
     int used; /* the decoder has seen packets */
     AVPacket *packet;
+    AVBufferPool *head_pool;
     FFSparseSnapshot fresh; /* the state before all packets */
     int64_t scanned;
     int64_t at; /* the packet being passed */
@@ -106,6 +107,7 @@ void sparse_index_close(SparseIndex **result)
         ff_sparse_params_unref(&index->params[i]);
     sparse_decoder_close(&index->decoder);
     av_packet_free(&index->packet);
+    av_buffer_pool_uninit(&index->head_pool);
     free(index->pictures);
     free(index->covered);
     free(index->references);
@@ -181,7 +183,9 @@ static int prepare(SparseIndex *index, SparseProgress progress, void *user, Spar
         index->packet = av_packet_alloc();
     if (!index->covered)
         index->covered = calloc((size_t)index->packet_count + 1, 1);
-    if (!index->packet || !index->covered)
+    if (!index->head_pool)
+        index->head_pool = sparse_source_head_pool();
+    if (!index->packet || !index->covered || !index->head_pool)
         return sparse_fail_memory(error);
     if (index->lazy) {
         ret = order_by_time(index, error);
@@ -336,8 +340,8 @@ static int scan_packet(SparseIndex *index, int64_t i, SparseOutput output, void 
     if (ret < 0)
         return ret;
     if (index->head)
-        ret = sparse_source_read_heads(index->source, i, index->head, index->packet, &truncated,
-                                       error);
+        ret = sparse_source_read_heads(index->source, i, index->head, index->head_pool,
+                                       index->packet, &truncated, error);
     else
         ret = sparse_source_read_packet(index->source, i, index->packet, error);
     if (ret < 0)

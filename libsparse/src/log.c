@@ -36,7 +36,7 @@ static void from_ffmpeg(void *context, int level, const char *format, va_list ar
     size_t length;
 
     level &= 0xff; /* the bits above ask for a colour */
-    if (!log || !log->callback || level > AV_LOG_DEBUG)
+    if (!log || !log->callback || level > AV_LOG_DEBUG || level_from_av(level) > log->level)
         return;
     if (av_log_format_line2(context, level, format, arguments, line, sizeof(line), &prefix) < 0)
         return;
@@ -72,7 +72,7 @@ void sparse_log(int level, const char *format, ...)
     char line[1024];
     va_list arguments;
 
-    if (!log || !log->callback)
+    if (!log || !log->callback || level > log->level)
         return;
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);

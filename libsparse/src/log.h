@@ -14,6 +14,7 @@
 typedef struct SparseLog {
     SparseLogCallback callback;
     void *user;
+    int level; /* enum SparseLogLevel: the most that is wanted */
 } SparseLog;
 
 /*

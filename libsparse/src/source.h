@@ -12,6 +12,7 @@
 
 #include <libavcodec/codec_par.h>
 #include <libavcodec/packet.h>
+#include <libavutil/buffer.h>
 #include <libavutil/rational.h>
 
 #include "error.h"
@@ -97,8 +98,11 @@ enum { SPARSE_HEAD_LEAST = 192, SPARSE_HEAD_MOST = 8 * SPARSE_HEAD_LEAST };
  * bytes (at most SPARSE_HEAD_MOST; with more, all is read), in which case *truncated becomes 1.
  * A slice header that then seems to be damaged or to go on has to be read again from more.
  */
-int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVPacket *pkt,
-                             int *truncated, SparseError *error);
+int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBufferPool *pool,
+                             AVPacket *pkt, int *truncated, SparseError *error);
+
+/* Buffers for it; NULL without memory. */
+AVBufferPool *sparse_source_head_pool(void);
 
 typedef struct SparseSourceCounters {
     int64_t packets_read; /* sparse_source_read_packet() */

@@ -35,6 +35,7 @@ void sparse_default_settings(SparseSettings *settings)
     settings->stream_index = -1;
     settings->threads = 1;
     settings->index_mode = SPARSE_INDEX_WHOLE;
+    settings->log_level = SPARSE_LOG_WARNING;
 }
 
 /* ---- Opening and closing ---- */
@@ -44,6 +45,7 @@ static int check_settings(const SparseSettings *settings, SparseError *error)
     CHECK(settings->threads >= 1 && settings->threads <= SPARSE_MAX_THREADS);
     CHECK(settings->stream_index >= -1);
     CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE);
+    CHECK(settings->log_level >= SPARSE_LOG_ERROR && settings->log_level <= SPARSE_LOG_DEBUG);
     return 0;
 }
 
@@ -58,6 +60,7 @@ static SparseReader *create_reader(const SparseSettings *settings, SparseError *
     reader->threads = settings->threads;
     reader->log.callback = settings->log;
     reader->log.user = settings->log_user;
+    reader->log.level = settings->log_level;
     return reader;
 }
 

@@ -101,6 +101,11 @@ def _progress(user: Any, share: float) -> int:
     return 0
 
 
+def _wanted_level() -> int:
+    """The most of `_LEVELS` that the logger would take: each line costs a call into Python."""
+    return max((k for k, level in enumerate(_LEVELS) if _log.isEnabledFor(level)), default=0)
+
+
 def _text(pointer: Any) -> str:
     if pointer == ffi.NULL:
         return ""
@@ -225,6 +230,7 @@ class Reader:
         settings.threads = threads
         settings.index_mode = INDEX_MODES[index]
         settings.log = lib.sparse_py_log
+        settings.log_level = _wanted_level()
         name = ffi.new("char[]", source.name.encode("utf-8", "surrogateescape"))
         settings.name = name
         # all that the C side points to
