@@ -8,6 +8,8 @@
 #include <libavutil/frame.h>
 #include <libavutil/mem.h>
 
+#include "codec.h"
+
 struct SparseDecoder {
     SparseSource *source;
     AVCodecContext *context;
@@ -22,8 +24,6 @@ int sparse_decoder_supports(enum AVCodecID codec)
 
 int sparse_decoder_open(SparseDecoder **result, SparseSource *source, SparseError *error)
 {
-    const AVCodecParameters *parameters = sparse_source_codecpar(source);
-    const AVCodec *codec = avcodec_find_decoder(parameters->codec_id);
     SparseDecoder *decoder = av_mallocz(sizeof(*decoder));
     int ret;
 
@@ -33,27 +33,18 @@ int sparse_decoder_open(SparseDecoder **result, SparseSource *source, SparseErro
     decoder->source = source;
     decoder->packet = av_packet_alloc();
     decoder->frame = av_frame_alloc();
-    decoder->context = codec ? avcodec_alloc_context3(codec) : NULL;
-    if (!decoder->packet || !decoder->frame || !decoder->context) {
-        ret = codec ? sparse_fail_memory(error)
-                    : sparse_source_fail(source, error, SPARSE_ERR_UNSUPPORTED, -1,
-                                         "no decoder for this codec");
+    if (!decoder->packet || !decoder->frame) {
+        ret = sparse_fail_memory(error);
         goto fail;
     }
-
-    ret = avcodec_parameters_to_context(decoder->context, parameters);
-    if (ret >= 0) {
-        decoder->context->thread_count = 1;
-        decoder->context->flags |= AV_CODEC_FLAG_COPY_OPAQUE;
-        decoder->context->pkt_timebase = sparse_source_time_base(source);
-        decoder->context->framerate = sparse_source_framerate(source);
-        ret = avcodec_open2(decoder->context, codec, NULL);
-    }
-    if (ret >= 0)
-        ret = ff_sparse_enable(decoder->context);
+    ret = sparse_codec_open(&decoder->context, source, error);
+    if (ret < 0)
+        goto fail;
+    decoder->context->framerate = sparse_source_framerate(source);
+    ret = ff_sparse_enable(decoder->context);
     if (ret < 0) {
         ret = sparse_source_fail(source, error, sparse_code_from_av(ret, SPARSE_ERR_DECODE), -1,
-                                 "the decoder can't be opened: %s", av_err2str(ret));
+                                 "sparse decoding can't be set up: %s", av_err2str(ret));
         goto fail;
     }
     *result = decoder;

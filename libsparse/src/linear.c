@@ -11,42 +11,13 @@
 #include <libavutil/imgutils.h>
 #include <libavutil/pixdesc.h>
 
+#include "codec.h"
+
 enum { PROGRESS_STEP = 64 /* frames between two calls of the progress callback */ };
 
 static int64_t packet_of(const AVFrame *frame)
 {
     return (int64_t)(intptr_t)frame->opaque - 1;
-}
-
-/* A decoder set up as the ffmpeg program does, on one thread. */
-static int open_decoder(AVCodecContext **context, const SparseSource *source, SparseError *error)
-{
-    const AVCodecParameters *par = sparse_source_codecpar(source);
-    const AVCodec *codec = avcodec_find_decoder(par->codec_id);
-    int ret;
-
-    if (!codec)
-        return sparse_source_fail(source, error, SPARSE_ERR_UNSUPPORTED, -1,
-                                  "the codec %s is not supported", avcodec_get_name(par->codec_id));
-    *context = avcodec_alloc_context3(codec);
-    if (!*context)
-        return sparse_fail_memory(error);
-    ret = avcodec_parameters_to_context(*context, par);
-    if (ret >= 0) {
-        (*context)->thread_count = 1;
-        (*context)->flags |= AV_CODEC_FLAG_COPY_OPAQUE;
-        (*context)->pkt_timebase = sparse_source_time_base(source);
-        ret = avcodec_open2(*context, codec, NULL);
-    }
-    if (ret < 0) {
-        avcodec_free_context(context);
-        if (ret == AVERROR(ENOMEM))
-            return sparse_fail_memory(error);
-        return sparse_source_fail(source, error, SPARSE_ERR_DECODE, -1,
-                                  "the %s decoder can't be opened: %s", codec->name,
-                                  av_err2str(ret));
-    }
-    return SPARSE_OK;
 }
 
 /* ---- One stock decoder over the packets ---- */
@@ -73,7 +44,7 @@ int sparse_stock_open(SparseStock **out, SparseSource *source, int64_t first, Sp
     stock->next = first;
     ret = sparse_source_packets(source, &packets, &stock->count, NULL, NULL, error);
     if (ret == SPARSE_OK)
-        ret = open_decoder(&stock->context, source, error);
+        ret = sparse_codec_open(&stock->context, source, error);
     if (ret == SPARSE_OK) {
         stock->pkt = av_packet_alloc();
         if (!stock->pkt)
@@ -373,7 +344,7 @@ static int get_intra(SparseRestart *restart, int64_t k, AVFrame *frame, SparseEr
     int ret = SPARSE_OK;
 
     if (!restart->context)
-        ret = open_decoder(&restart->context, restart->source, error);
+        ret = sparse_codec_open(&restart->context, restart->source, error);
     if (ret == SPARSE_OK)
         ret = sparse_source_read_packet(restart->source, restart->frames[k].packet, restart->pkt,
                                         error);
