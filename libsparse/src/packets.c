@@ -12,6 +12,7 @@
 #include <libavutil/avutil.h>
 #include <libavutil/mem.h>
 
+#include "array.h"
 #include "log.h"
 #include "source_internal.h"
 
@@ -33,7 +34,8 @@ void sparse_packets_free(SparseSource *source)
     source->extras = NULL;
     source->packets = NULL;
     source->extra_count = source->extra_capacity = 0;
-    source->count = source->capacity = 0;
+    source->capacity = 0;
+    source->count = 0;
 }
 
 static uint32_t flags_from_av(int flags)
@@ -67,7 +69,8 @@ int sparse_packets_from_samples(SparseSource *source, SparseError *error)
             .size = samples[i].size,
             .flags = flags_from_av(samples[i].flags),
         };
-    source->count = source->capacity = count;
+    source->count = count;
+    source->capacity = (size_t)count;
     source->is_table = source->complete = 1;
     av_free(samples);
     return 1;
@@ -101,19 +104,11 @@ static int has_side_data(const AVPacket *pkt)
 static int add_extra(SparseSource *source, const AVPacket *pkt, SparseError *error)
 {
     AVPacket *properties;
+    int ret = sparse_array_grow(&source->extras, &source->extra_capacity, source->extra_count + 1,
+                                sizeof(*source->extras), error);
 
-    if (source->extra_count == source->extra_capacity) {
-        size_t capacity = source->extra_capacity ? source->extra_capacity * 2 : 16;
-        SparseExtra *extras;
-
-        if (capacity > SIZE_MAX / sizeof(*extras))
-            return sparse_fail_memory(error);
-        extras = realloc(source->extras, capacity * sizeof(*extras));
-        if (!extras)
-            return sparse_fail_memory(error);
-        source->extras = extras;
-        source->extra_capacity = capacity;
-    }
+    if (ret < 0)
+        return ret;
     properties = av_packet_alloc();
     if (!properties || av_packet_copy_props(properties, pkt) < 0) {
         av_packet_free(&properties);
@@ -132,20 +127,11 @@ static int add_packet(SparseSource *source, const AVPacket *pkt, SparseError *er
         .size = pkt->size,
         .flags = flags_from_av(pkt->flags),
     };
-    int ret;
+    int ret = sparse_array_grow(&source->packets, &source->capacity, (size_t)source->count + 1,
+                                sizeof(*source->packets), error);
 
-    if (source->count == source->capacity) {
-        int64_t capacity = source->capacity ? source->capacity * 2 : 1024;
-        SparsePacket *packets;
-
-        if ((uint64_t)capacity > SIZE_MAX / sizeof(*packets))
-            return sparse_fail_memory(error);
-        packets = realloc(source->packets, (size_t)capacity * sizeof(*packets));
-        if (!packets)
-            return sparse_fail_memory(error);
-        source->packets = packets;
-        source->capacity = capacity;
-    }
+    if (ret < 0)
+        return ret;
     packet.pos = find_payload(&source->window, pkt);
     if (packet.pos < 0) {
         ret = sparse_spool_append(source->spool, pkt->data, pkt->size, &packet.pos, error);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array.h"
+
 /* A growing array of picture ids. */
 typedef struct IdList {
     int64_t *ids;
@@ -15,18 +17,11 @@ typedef struct IdList {
 
 static int append(IdList *list, int64_t id, SparseError *error)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 64;
-        int64_t *ids;
+    int ret =
+        sparse_array_grow(&list->ids, &list->capacity, list->count + 1, sizeof(*list->ids), error);
 
-        if (capacity > SIZE_MAX / sizeof(*ids))
-            return sparse_fail_memory(error);
-        ids = realloc(list->ids, capacity * sizeof(*ids));
-        if (!ids)
-            return sparse_fail_memory(error);
-        list->ids = ids;
-        list->capacity = capacity;
-    }
+    if (ret < 0)
+        return ret;
     list->ids[list->count++] = id;
     return 0;
 }
@@ -162,15 +157,11 @@ static int link_steps(SparsePlan *plan, SparsePlanLookup lookup, void *user, Spa
 
         if (ret < 0)
             return ret;
-        if (plan->references_count + (size_t)node.reference_count > capacity) {
-            size_t *grown;
-
-            capacity = capacity * 2 + (size_t)node.reference_count + 64;
-            grown = realloc(plan->references, capacity * sizeof(*grown));
-            if (!grown)
-                return sparse_fail_memory(error);
-            plan->references = grown;
-        }
+        ret = sparse_array_grow(&plan->references, &capacity,
+                                plan->references_count + (size_t)node.reference_count,
+                                sizeof(*plan->references), error);
+        if (ret < 0)
+            return ret;
         step->picture = plan->reconstruct[i];
         step->last_use = i;
         step->reference_first = plan->references_count;

@@ -61,7 +61,8 @@ struct SparseSource {
     int complete; /* all packets are in it */
     int broken;   /* reading it has failed, and can't be taken up again */
     SparsePacket *packets;
-    int64_t count, capacity;
+    int64_t count;
+    size_t capacity;
     SparseSpool *spool;
     SparseExtra *extras; /* in the order of packets */
     size_t extra_count, extra_capacity;

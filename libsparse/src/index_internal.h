@@ -1,0 +1,88 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * What the parts of the index share: index.c (the tables and what others see), index_pass.c
+ * (the header pass, and the index of the whole stream) and index_runs.c (header passes over
+ * parts of the stream).
+ */
+#ifndef SPARSE_INDEX_INTERNAL_H
+#define SPARSE_INDEX_INTERNAL_H
+
+#include "index.h"
+
+/* Packets [start, end) that have been passed, and the state after them. */
+typedef struct SparseRun {
+    int64_t start, end;
+    int64_t checked; /* packets before this one agree with their times */
+    int64_t flawed;  /* packets without a whole picture */
+    FFSparseSnapshot after;
+} SparseRun;
+
+struct SparseIndex {
+    SparseSource *source;
+    const SparsePacket *packets;
+    int64_t packet_count;
+    int lazy;  /* runs, with the container's word for the order of display */
+    int head;  /* bytes of a slice that are read; 0: packets are read whole */
+    int whole; /* everything is covered and display is the decoder's own order */
+
+    SparsePicture *pictures; /* [packet_count] */
+    unsigned char *covered;  /* [packet_count] */
+    int32_t *references;
+    size_t reference_count, reference_capacity;
+    FFSparseEntry *entries;
+    size_t entry_count, entry_capacity;
+    FFSparseParams **params;
+    int32_t params_count;
+    size_t params_capacity;
+
+    SparseRun *runs; /* in order, disjoint */
+    size_t run_count, run_capacity;
+    SparseDecoder *decoder;
+    int used; /* the decoder has seen packets */
+    AVPacket *packet;
+    AVBufferPool *head_pool;
+    FFSparseSnapshot fresh; /* the state before all packets */
+    int64_t scanned;
+    int64_t at; /* the packet being passed */
+
+    SparseDisplay *display;
+    int64_t display_count;
+    size_t display_capacity;
+};
+
+/* ---- index.c ---- */
+
+/* Get the packet table and what it takes to pass over packets. */
+int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user,
+                         SparseError *error);
+
+/* ---- index_pass.c ---- */
+
+/* The head of a slice was not enough: the pass has to be made again with
+ * sparse_index_read_more(). */
+enum { SPARSE_READ_MORE = -1000 };
+
+void sparse_index_read_more(SparseIndex *index);
+
+/* Pass over packet i, which the decoder stands before. SPARSE_READ_MORE: see there. */
+int sparse_index_scan(SparseIndex *index, int64_t i, SparseOutput output, void *user,
+                      SparseError *error);
+
+/* ---- index_runs.c ---- */
+
+void sparse_index_drop_runs(SparseIndex *index);
+
+/* 1: the first packet is such that the container's word for the order of display can be taken,
+ * 0: not. */
+int sparse_index_check_first(SparseIndex *index, SparseError *error);
+
+/*
+ * Cover packet target by a run in which its closure is complete, beginning at
+ * the nearest random access point that allows it. 1: done; 0: the container's
+ * word can't be taken.
+ */
+int sparse_index_cover_by_run(SparseIndex *index, int64_t target, SparseError *error);
+
+#endif /* SPARSE_INDEX_INTERNAL_H */

@@ -1,0 +1,298 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ *
+ * Header passes over parts of the stream, where the container's sample table tells the order
+ * of display.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "array.h"
+#include "index_internal.h"
+
+void sparse_index_drop_runs(SparseIndex *index)
+{
+    for (size_t i = 0; i < index->run_count; i++)
+        ff_sparse_snapshot_unref(&index->runs[i].after);
+    index->run_count = 0;
+}
+
+/* The run that holds packet i, or the last one that begins before it; NULL: none. */
+static SparseRun *find_run(SparseIndex *index, int64_t i)
+{
+    SparseRun *found = NULL;
+
+    for (size_t k = 0; k < index->run_count; k++)
+        if (index->runs[k].start <= i)
+            found = &index->runs[k];
+    return found;
+}
+
+/* Insert a run of no packets; NULL on failure. The array may move. */
+static SparseRun *add_run(SparseIndex *index, int64_t start, SparseError *error)
+{
+    size_t k = index->run_count;
+    SparseRun *runs;
+
+    if (sparse_array_grow(&index->runs, &index->run_capacity, k + 1, sizeof(*runs), error) < 0)
+        return NULL;
+    runs = index->runs;
+    while (k && runs[k - 1].start > start)
+        k--;
+    memmove(runs + k + 1, runs + k, (index->run_count - k) * sizeof(*runs));
+    memset(&runs[k], 0, sizeof(*runs));
+    runs[k].start = runs[k].end = runs[k].checked = start;
+    index->run_count++;
+    return &runs[k];
+}
+
+static void remove_run(SparseIndex *index, SparseRun *run)
+{
+    size_t k = (size_t)(run - index->runs);
+
+    for (int64_t i = run->start; i < run->end; i++)
+        index->covered[i] = 0;
+    ff_sparse_snapshot_unref(&run->after);
+    memmove(run, run + 1, (index->run_count - k - 1) * sizeof(*run));
+    index->run_count--;
+}
+
+/* Pass from the run's end over the packets before end. */
+static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *state, int64_t end,
+                SparseError *error)
+{
+    const uint32_t flaws =
+        FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING;
+    FFSparseSnapshot after;
+    int64_t flawed = run->flawed;
+    int ret = sparse_decoder_reposition(index->decoder, state, error);
+
+    for (int64_t i = run->end; i < end && ret >= 0; i++) {
+        ret = sparse_index_scan(index, i, NULL, NULL, error);
+        if (ret == SPARSE_READ_MORE) { /* from where this pass began */
+            sparse_index_read_more(index);
+            run->flawed = flawed;
+            ret = sparse_decoder_reposition(index->decoder, state, error);
+            i = run->end - 1;
+            continue;
+        }
+        if (index->pictures[i].picture != i || index->pictures[i].flags & flaws)
+            run->flawed++;
+    }
+    if (ret >= 0)
+        ret = sparse_decoder_snapshot(index->decoder, &after, error);
+    if (ret < 0) {
+        for (int64_t i = run->end; i < end; i++)
+            index->covered[i] = 0;
+        return ret;
+    }
+    ff_sparse_snapshot_unref(&run->after);
+    run->after = after;
+    run->end = end;
+    return 0;
+}
+
+/*
+ * Whether a header pass may begin at packet i although nothing before it has
+ * been read: at an IDR all marking is void; in HEVC the reference picture set
+ * of each picture names all it may reference, so that at a CRA what is missing
+ * shows. H.264 has no such set, and a recovery point is no start.
+ * Parameter sets must stand in the sample entry or in the packet itself
+ * (ISO/IEC 14496-15, 5.3.2 and 8.3.2).
+ */
+static int may_start(const SparseIndex *index, int64_t i)
+{
+    const uint32_t flags = index->pictures[i].flags;
+    const uint32_t first = index->pictures[0].flags;
+
+    if (index->pictures[i].picture != i || flags & FF_SPARSE_REPORT_ERROR)
+        return 0;
+    if ((first & FF_SPARSE_REPORT_PARAMS) && !(flags & FF_SPARSE_REPORT_PARAMS))
+        return 0;
+    return !!(flags & (FF_SPARSE_REPORT_IDR | FF_SPARSE_REPORT_CRA));
+}
+
+static int64_t key_at_or_before(const SparseIndex *index, int64_t i)
+{
+    while (i > 0 && !(index->packets[i].flags & SPARSE_PACKET_KEY))
+        i--;
+    return i;
+}
+
+/* The state from which a run at packet start begins. What the first packet
+ * tells of its encoder goes on beyond any IDR of H.264; in HEVC it must not be
+ * there, as a CRA keeps the DPB. */
+static const FFSparseSnapshot *start_state(const SparseIndex *index, int64_t start)
+{
+    if (start > 0 && sparse_source_codecpar(index->source)->codec_id == AV_CODEC_ID_H264)
+        return &index->runs[0].after;
+    return &index->fresh;
+}
+
+/*
+ * Whether the frames of a run come in the order that their times say, one for
+ * each packet. Pictures are compared with those before them since the last
+ * IDR, as far back as a decoded picture buffer can reorder (16 frames, and as
+ * many that wait for output).
+ */
+static int times_agree(const SparseIndex *index, SparseRun *run)
+{
+    for (int64_t i = run->checked; i < run->end; i++) {
+        const SparsePicture *picture = &index->pictures[i];
+        int64_t oldest = i - 32 > run->start ? i - 32 : run->start;
+
+        if (picture->picture != i ||
+            picture->flags &
+                (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
+                 FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
+                 FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST))
+            return 0;
+        /* With references missing the DPB may overflow, and pictures are put out early. Those
+         * that lead the start of a run lack theirs here, but not in a linear decode. */
+        if (picture->flags & FF_SPARSE_REPORT_MISSING &&
+            !(picture->flags & FF_SPARSE_REPORT_LEADING && run->start))
+            return 0;
+        for (int64_t k = i; k > oldest && !(index->pictures[k].flags & FF_SPARSE_REPORT_IDR);) {
+            k--;
+            if (index->pictures[k].poc == picture->poc ||
+                (index->pictures[k].poc < picture->poc) !=
+                    (index->packets[k].pts < index->packets[i].pts))
+                return 0;
+        }
+        /* An IDR comes after all before it. */
+        if (picture->flags & FF_SPARSE_REPORT_IDR)
+            for (int64_t k = i - 1; k >= oldest; k--)
+                if (index->packets[k].pts > index->packets[i].pts)
+                    return 0;
+    }
+    run->checked = run->end;
+    return 1;
+}
+
+/* 1: nothing is missing in the closure of a covered picture, 0: something is */
+static int is_complete(SparseIndex *index, const SparseRun *run, int64_t target, SparseError *error)
+{
+    SparsePlan *plan;
+    SparseError ignored;
+    int ret;
+
+    if (!run->start)
+        return 1; /* what is missing is missing for a linear decode, too */
+    if (!may_start(index, run->start))
+        return 0;
+    if (!run->flawed)
+        return 1;
+    ret = sparse_plan_make(&plan, &target, &target, 1, sparse_index_lookup, index, &ignored);
+    sparse_plan_free(&plan);
+    if (ret == SPARSE_ERR_MEMORY)
+        return sparse_fail_memory(error);
+    return ret >= 0;
+}
+
+/*
+ * Get a run that covers packets start..end-1: a new one from start, or one that
+ * reaches it from before, extended. Later runs that it meets become part of it.
+ * NULL on failure.
+ */
+static SparseRun *make_run(SparseIndex *index, int64_t start, int64_t end, SparseError *error)
+{
+    FFSparseSnapshot state;
+    SparseRun *run = find_run(index, start);
+    size_t next;
+    int ret;
+
+    if (run && run->end < start)
+        run = NULL;
+    if (run && run->end >= end)
+        return run;
+
+    for (next = 0; next < index->run_count;) {
+        SparseRun *other = &index->runs[next];
+
+        if (other->start <= start || other->start >= end) {
+            next++;
+            continue;
+        }
+        end = other->end > end ? other->end : end;
+        remove_run(index, other);
+    }
+    run = find_run(index, start);
+    if (run && run->end < start)
+        run = NULL;
+
+    state = run ? run->after : *start_state(index, start);
+    if (!run)
+        run = add_run(index, start, error);
+    if (!run)
+        return NULL;
+    state.params = ff_sparse_params_ref(state.params);
+    ret = pass(index, run, &state, end, error);
+    ff_sparse_snapshot_unref(&state);
+    if (ret < 0) {
+        if (run->start == run->end)
+            remove_run(index, run);
+        return NULL;
+    }
+    return run;
+}
+
+/*
+ * The end of the packets to look at for packet target, as far as a decoded picture buffer
+ * can reorder: those of its segment, and later ones that are shown before it. Should one
+ * of them give no frame, or not come where its time says, the container's numbering is off.
+ */
+static int64_t end_of_view(const SparseIndex *index, int64_t target)
+{
+    int64_t end = target + 1;
+    int same_segment = 1;
+
+    for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++) {
+        if (index->packets[i].flags & SPARSE_PACKET_KEY)
+            same_segment = 0;
+        if (same_segment || index->packets[i].pts < index->packets[target].pts)
+            end = i + 1;
+    }
+    return end;
+}
+
+/*
+ * Cover packet target by a run in which its closure is complete, beginning at
+ * the nearest random access point that allows it. 1: done; 0: the container's
+ * word can't be taken.
+ */
+int sparse_index_cover_by_run(SparseIndex *index, int64_t target, SparseError *error)
+{
+    SparseRun *run = find_run(index, target);
+    int64_t end = end_of_view(index, target);
+
+    if (!run || run->end < end)
+        run = make_run(index, key_at_or_before(index, target), end, error);
+    while (run) {
+        int ret = is_complete(index, run, target, error);
+        int64_t start = run->start;
+
+        if (ret < 0)
+            return ret;
+        if (ret)
+            return times_agree(index, run);
+        end = run->end;
+        remove_run(index, run);
+        run = make_run(index, key_at_or_before(index, start - 1), end, error);
+    }
+    return error->code;
+}
+
+/* 1: the first packet is such that the container's word can be taken, 0: not */
+int sparse_index_check_first(SparseIndex *index, SparseError *error)
+{
+    const SparsePicture *first = &index->pictures[0];
+
+    if (!index->packet_count)
+        return 0;
+    if (!index->covered[0] && !make_run(index, 0, 1, error))
+        return error->code;
+    return first->picture == 0 && first->flags & FF_SPARSE_REPORT_IDR &&
+           first->flags & FF_SPARSE_REPORT_REORDER_KNOWN &&
+           !(first->flags & FF_SPARSE_REPORT_ERROR);
+}
