@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import media
 
 from sparseframes import VideoDecoder
-from sparseframes._reference import pyav_frames, pyav_planes
+from sparseframes.validation.reference import pyav_frames, pyav_planes
 
 Linear = Callable[..., list[list[Any]]]
 

@@ -125,7 +125,11 @@ def test_validate(call: Call, call_json: Call, clip: Clip, tmp_path: Path) -> No
         (tmp_path / name).symlink_to(clip(name))
     (tmp_path / "notes.txt").write_text("no video")
     (tmp_path / "broken.mp4").write_text("no video either")
-    done = call_json("validate", tmp_path, "--requests", 18, "--seed", 5)
+    status, out, err = call("validate", tmp_path, "--requests", 18, "--seed", 5, "--json")
+    # a file that can't be read is not proved right
+    assert status == 2
+    assert "broken.mp4" in err
+    done = json.loads(out)
     assert [Path(item["file"]).name for item in done["files"]] == [
         "bitflip.mp4",
         "broken.mp4",
@@ -136,9 +140,11 @@ def test_validate(call: Call, call_json: Call, clip: Clip, tmp_path: Path) -> No
     assert done["summary"]["exact"] == 3
     assert done["summary"]["pictures_reconstructed"] == done["summary"]["pictures_planned"] > 0
     status, out, _ = call("validate", f"{tmp_path}/*.mp4", "--requests", 3, "--jobs", 2)
-    assert status == 0
+    assert status == 2
     assert "3 exact, 1 unreadable" in out
-    # a file that is named has to be readable
+    (tmp_path / "broken.mp4").unlink()
+    assert call("validate", tmp_path, "--requests", 3)[0] == 0
+    (tmp_path / "broken.mp4").write_text("no video either")
     status, _, err = call("validate", tmp_path / "broken.mp4")
     assert status == 2
     assert "broken.mp4" in err

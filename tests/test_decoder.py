@@ -18,7 +18,7 @@ from conftest import Linear
 import sparseframes
 from sparseframes import VideoDecoder
 from sparseframes._orientation import Orientation
-from sparseframes._reference import own_frames
+from sparseframes.validation.reference import own_frames
 
 Clip = Callable[[str], str]
 

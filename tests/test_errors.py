@@ -15,7 +15,7 @@ import pytest
 
 import sparseframes
 from sparseframes import VideoDecoder, errors
-from sparseframes._reference import digest, own_reference
+from sparseframes.validation.reference import digest, own_reference
 
 Clip = Callable[[str], str]
 

@@ -13,7 +13,7 @@ import pytest
 
 import sparseframes
 from sparseframes import VideoDecoder
-from sparseframes._reference import Reference, digest, own_reference
+from sparseframes.validation.reference import Reference, digest, own_reference
 
 Clip = Callable[[str], str]
 

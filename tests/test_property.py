@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from sparseframes import VideoDecoder
 from sparseframes._orientation import Orientation
-from sparseframes.validation import PATTERNS, make_requests
+from sparseframes.validation import PATTERNS, Structure, make_requests
+from sparseframes.validation.requests import AFTER_FRAMES, walk_after
 
 Clip = Callable[[str], str]
 
@@ -76,13 +78,20 @@ def test_history_does_not_matter(name: str, clip: Clip, linear: Linear) -> None:
 
 @given(
     count=st.integers(0, 60),
-    number=st.integers(0, 30),
+    number=st.integers(0, 40),
     size=st.integers(1, 80),
     seed=st.integers(),
+    exact=st.booleans(),
+    data=st.data(),
 )
 @settings(deadline=None)
-def test_requests_stay_inside(count: int, number: int, size: int, seed: int) -> None:
-    series = make_requests(count, number, size, seed)
+def test_requests_stay_inside(
+    count: int, number: int, size: int, seed: int, exact: bool, data: st.DataObject
+) -> None:
+    keys = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    pictures = data.draw(st.permutations(range(count)))
+    stream = Structure.of(pictures, keys)
+    series = make_requests(stream, number, size, seed, exact_size=exact)
     assert len(series) == (number if count else 0)
     for k, request in enumerate(series):
         assert request.pattern == PATTERNS[k % len(PATTERNS)]
@@ -93,7 +102,32 @@ def test_requests_stay_inside(count: int, number: int, size: int, seed: int) -> 
             assert request.indices[0] == 0
         if request.pattern == "last":
             assert request.indices[-1] == count - 1
-    assert series == make_requests(count, number, size, seed)
+        if request.pattern == "access" and stream.access:
+            assert keys[request.indices[0]]
+        if request.pattern == "leading" and stream.leading:
+            assert set(request.indices) <= set(stream.leading)
+        if exact and request.pattern not in ("single", "after"):
+            assert len(request.indices) == min(size, count)
+    assert series == make_requests(stream, number, size, seed, exact_size=exact)
+    # a shorter series is the beginning of a longer one: that is how a mismatch is shown again
+    assert series[: number // 2] == make_requests(stream, number // 2, size, seed, exact_size=exact)
+
+
+@given(count=st.integers(2, 30), seed=st.integers())
+def test_walk_goes_from_each_frame_to_each_other(count: int, seed: int) -> None:
+    nodes = min(count, AFTER_FRAMES)
+    walk = list(islice(walk_after(count, str(seed)), nodes * (nodes - 1) + 1))
+    pairs = set(pairwise(walk))
+    assert len(pairs) == nodes * (nodes - 1)
+    assert all(a != b for a, b in pairs)
+
+
+def test_structure_finds_leading_pictures() -> None:
+    # decoded I0 P4 B1 B2, then I8 and what is shown before it: 5 and 6, and P9 after it
+    pictures = [0, 2, 3, 1, 5, 6, 4, 7]
+    keys = [True, False, False, False, False, False, True, False]
+    stream = Structure.of(pictures, keys)
+    assert (stream.access, stream.leading) == ((0, 6), (4, 5))
 
 
 @given(

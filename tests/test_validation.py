@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import sparseframes
-from sparseframes import VideoDecoder, _reference
+from sparseframes import VideoDecoder
 from sparseframes._binding import Reader
-from sparseframes.validation import first_difference, validate
+from sparseframes.validation import first_difference, reference, validate
 
 Clip = Callable[[str], str]
 
@@ -138,7 +138,7 @@ def test_first_difference() -> None:
 def test_digest_tells_shapes_apart() -> None:
     zeros = np.zeros(12, np.uint8)
     pictures = [zeros.reshape(3, 4), zeros.reshape(4, 3), zeros.view("<u2").reshape(2, 3)]
-    assert len({_reference.digest([picture]) for picture in pictures}) == 3
+    assert len({reference.digest([picture]) for picture in pictures}) == 3
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_planes_of_pyav(pix_fmt: str) -> None:
     # odd width: rows are padded
     image = media.picture(9, 62, 50)
     frame = av.VideoFrame.from_ndarray(image, format="rgb24").reformat(format=pix_fmt)
-    planes = _reference.pyav_planes(frame)
+    planes = reference.pyav_planes(frame)
     packed = frame.to_ndarray()
     values = np.concatenate([plane.ravel() for plane in planes])
     np.testing.assert_array_equal(np.sort(values), np.sort(packed.ravel()))

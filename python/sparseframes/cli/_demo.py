@@ -123,7 +123,7 @@ def measure(
 
 def _equal(path: str, decoder: VideoDecoder, asked: list[list[int]]) -> bool:
     """Whether all frames asked for are those of linear decodes: native planes and RGB."""
-    from sparseframes._reference import digest, own_reference, pyav_reference
+    from sparseframes.validation.reference import digest, own_reference, pyav_reference
 
     with decoder._use() as reader:
         rgb = own_reference(reader, "rgb24", decoder._orientation).digests

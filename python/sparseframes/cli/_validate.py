@@ -1,14 +1,11 @@
-"""``sparseframes validate``: random requests against linear decodes."""
+"""``sparseframes validate``: requests of many patterns against linear decodes."""
 
 from __future__ import annotations
 
 import dataclasses
 import glob
-import multiprocessing
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +15,7 @@ from rich.table import Table
 from sparseframes.cli._common import Bar, Failure, console, json_option, need, print_json
 
 if TYPE_CHECKING:
-    from sparseframes.validation import FileResult
+    from sparseframes.validation import FileResult, Options
 
 # files of a folder that are taken for video
 # fmt: off
@@ -32,56 +29,113 @@ SUFFIXES = frozenset((
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
-@click.option("--requests", default=200, show_default=True, type=click.IntRange(1))
-@click.option("--seed", default=0, show_default=True, type=int)
-@click.option("--frames-per-request", default=8, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--preset",
+    type=click.Choice(["quick", "full", "paper"]),
+    help="Requests to make: two or fifteen of each pattern and file; or 10,000 of ten frames over "
+    "all files together. The options below change single settings of it.",
+)
+@click.option("--requests", type=click.IntRange(1), help="Requests a file.  [default: 200]")
+@click.option("--frames-per-request", type=click.IntRange(1), help="At most.  [default: 8]")
+@click.option("--exact-size", is_flag=True, help="As many frames in every request.")
+@click.option("--seed", type=int, help="Of the requests.  [default: 0]")
+@click.option("--patterns", metavar="LIST", help="Some of the patterns, with commas between.")
+@click.option(
+    "--pixels",
+    type=click.Choice(["both", "alternate", "native", "rgb24"]),
+    help="Formats to ask for.  [default: both]",
+)
+@click.option("--threads", type=click.IntRange(1, 64), help="Of the decoder.  [default: 1]")
+@click.option("--seconds", type=click.FloatRange(0), help="Spent on a file at most.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes.")
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(1, 64))
+@click.option(
+    "--resume",
+    metavar="FILE",
+    help="Keep results in FILE, and go on from those that are there.",
+)
+@click.option("--junit", metavar="FILE", help="Write a report as JUnit XML.")
 @json_option
 def validate(
     paths: tuple[str, ...],
-    requests: int,
-    seed: int,
-    frames_per_request: int,
+    preset: str | None,
+    patterns: str | None,
     jobs: int,
-    threads: int,
+    resume: str | None,
+    junit: str | None,
     as_json: bool,
+    **single: Any,
 ) -> int:
-    """Hold random requests against linear decodes.
+    """Hold requests against linear decodes.
 
     PATHS are files, folders and patterns. Native planes are compared with the FFmpeg of PyAV, RGB
     with this library's own linear decode.
 
-    The exit status is 1 when anything differs; 2 when a file that was named can't be read or is
-    refused, or a folder holds none that can.
+    The exit status is 1 when anything differs, else 2 when a file can't be read or is refused.
     """
     need("av", "av", "validate")
+    from sparseframes.validation import exit_status
+    from sparseframes.validation.report import to_json, to_junit
+    from sparseframes.validation.runner import Journal, JournalError, run_files
+
     named, found = expand(paths)
-    options = {
-        "requests": requests,
-        "seed": seed,
-        "frames_per_request": frames_per_request,
-        "threads": threads,
-    }
-    results: list[FileResult] = []
     files = list(dict.fromkeys([*named, *found]))
-    with Bar("validating", hidden=as_json) as bar:
-        for result in run(files, options, jobs, bar):
-            results.append(result)
-            if result.status not in ("exact", "unreadable", "refused") and not as_json:
-                console().print(f"{result.file}: {result.reason}", markup=False, soft_wrap=True)
+    options = choose(preset, patterns, single, len(files))
+    results: list[FileResult] = []
+    try:
+        journal = Journal(resume) if resume else None
+        with Bar("validating", hidden=as_json) as bar:
+            for result in run_files(files, options, jobs=jobs, journal=journal, progress=bar):
+                results.append(result)
+                if result.status not in ("exact", "unreadable", "refused") and not as_json:
+                    console().print(f"{result.file}: {result.reason}", markup=False, soft_wrap=True)
+    except JournalError as error:
+        raise Failure(str(error), 2) from error
+    except KeyboardInterrupt:
+        more = "the same command goes on from there" if resume else "--resume keeps results"
+        raise Failure(f"stopped after {len(results)} of {len(files)} files; {more}", 130) from None
     results.sort(key=lambda result: files.index(result.file))
+    if junit:
+        write(junit, to_junit(results))
     if as_json:
-        print_json(report(results))
+        print_json(to_json(results))
     else:
         _print(results)
-    if any(result.status in ("mismatch", "failed") for result in results):
-        return 1
-    bad = {result.file: result for result in results if result.status != "exact"}
-    for name in named:
-        if name in bad:
-            raise Failure(bad[name].reason or f"{name}: {bad[name].status}", 2)
-    return 0 if len(bad) < len(results) else 2
+    status = exit_status(results)
+    bad = [result for result in results if result.status in ("refused", "unreadable")]
+    if status == 2:
+        first = bad[0].reason or f"{bad[0].file}: {bad[0].status}"
+        rest = f" (and {len(bad) - 1} more files)" if len(bad) > 1 else ""
+        raise Failure(first + rest, status)
+    return status
+
+
+def choose(
+    preset: str | None, patterns: str | None, single: dict[str, Any], files: int
+) -> list[Options]:
+    """The options of each file."""
+    from sparseframes.validation import PRESETS, Options
+
+    base = PRESETS[preset] if preset else None
+    changes = {name: value for name, value in single.items() if value not in (None, False)}
+    if patterns is not None:
+        changes["patterns"] = tuple(name.strip() for name in patterns.split(","))
+    try:
+        options = dataclasses.replace(base.options if base else Options(), **changes)
+    except ValueError as error:
+        raise Failure(str(error), 2) from None
+    if base and base.together:
+        return [options.share(number, files) for number in range(files)]
+    return [options] * files
+
+
+def write(path: str, text: str) -> None:
+    """Write a report: the file is whole, or not there."""
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        Path(part).write_text(text, encoding="utf-8")
+        Path(part).replace(path)
+    finally:
+        Path(part).unlink(missing_ok=True)
 
 
 def expand(paths: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -107,62 +161,10 @@ def expand(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     return named, found
 
 
-def run(files: Sequence[str], options: dict[str, Any], jobs: int, bar: Bar) -> Iterator[FileResult]:
-    """Results as they come; a process that dies costs its own file only."""
-    from sparseframes.validation import FileResult
-    from sparseframes.validation import validate as validate_file
-
-    if jobs == 1:
-        for k, file in enumerate(files):
-
-            def progress(share: float, done: int = k, file: str = file) -> None:
-                bar((done + share) / len(files), Path(file).name)
-
-            yield validate_file(file, progress=progress, **options)
-            progress(1.0)
-        return
-    done = 0
-    lost: list[str] = []
-    with _pool(jobs) as pool:
-        waiting = {pool.submit(validate_file, file, **options): file for file in files}
-        for future in as_completed(waiting):
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                lost.append(waiting[future])
-                continue
-            done += 1
-            bar(done / len(files))
-    for file in lost:
-        with _pool(1) as pool:
-            try:
-                yield pool.submit(validate_file, file, **options).result()
-            except BrokenProcessPool:
-                yield FileResult(file, status="failed", reason="the process died")
-        done += 1
-        bar(done / len(files))
-
-
-def _pool(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
-
-
-def report(results: Sequence[FileResult]) -> dict[str, Any]:
-    """All results and their sums as plain values."""
-    return {
-        "files": [dataclasses.asdict(result) for result in results],
-        "summary": {
-            **dict(Counter(result.status for result in results)),
-            "requests": sum(result.requests for result in results),
-            "frames_checked": sum(result.checked for result in results),
-            "mismatches": sum(len(result.mismatches) for result in results),
-            "pictures_reconstructed": sum(result.reconstructed for result in results),
-            "pictures_planned": sum(result.planned for result in results),
-        },
-    }
-
-
 def _print(results: Sequence[FileResult]) -> None:
+    from sparseframes.validation import summary
+    from sparseframes.validation.report import in_words
+
     out = console()
     table = Table("file", "frames", "requests", "compared", "pictures/plan", "damage", "result")
     for result in results:
@@ -181,22 +183,17 @@ def _print(results: Sequence[FileResult]) -> None:
     out.print(table)
     for result in results:
         for mismatch in result.mismatches:
-            out.print(
-                f"{mismatch.file}: {mismatch.kind}, frame {mismatch.index}: {mismatch.detail}; "
-                f"request {mismatch.number} {list(mismatch.request)}, closure "
-                f"{list(mismatch.closure)}\n  {mismatch.command}",
-                markup=False,
-                soft_wrap=True,
-            )
-        if result.status in ("refused", "unreadable"):
-            out.print(f"{result.status}: {result.reason}", markup=False, soft_wrap=True)
-    summary = report(results)["summary"]
+            out.print(in_words(mismatch), markup=False, soft_wrap=True)
+        if result.status in ("refused", "unreadable", "failed"):
+            reason = f"{result.status}: {result.reason}"
+            out.print(reason, markup=False, soft_wrap=True)
+    sums = summary(results)
     counts = ", ".join(
-        f"{summary[key]} {key}"
+        f"{sums[key]} {key}"
         for key in ("exact", "mismatch", "failed", "refused", "unreadable")
-        if key in summary
+        if key in sums
     )
     out.print(
-        f"{len(results)} files: {counts}; {summary['requests']} requests, "
-        f"{summary['frames_checked']} frames compared, {summary['mismatches']} mismatches"
+        f"{len(results)} files: {counts}; {sums['requests']} requests, "
+        f"{sums['frames_checked']} frames compared, {sums['mismatches']} mismatches"
     )
