@@ -13,23 +13,27 @@ typedef struct Shown {
     int key;
 } Shown;
 
-static void show(const SparseReader *reader, const SparseDisplay *display,
-                 const SparseRestartFrame *frames, const SparsePacket *packets, int64_t k,
+static void show(const SparseReader *reader, const SparseRestartFrame *frames, int64_t k,
                  Shown *shown)
 {
-    if (display) {
-        const SparsePicture *picture = sparse_index_picture(reader->index, display[k].picture);
+    SparsePacket packet;
 
-        shown->picture = display[k].picture;
-        shown->pts = display[k].pts;
-        shown->type = picture ? picture->type : '?';
+    if (reader->index) {
+        const SparseDisplay display = sparse_index_frame(reader->index, k);
+        SparsePicture picture;
+
+        shown->picture = display.picture;
+        shown->pts = display.pts;
+        shown->type =
+            sparse_index_picture(reader->index, display.picture, &picture) ? picture.type : '?';
     } else {
         shown->picture = frames[k].packet;
         shown->pts = frames[k].pts;
         shown->type = frames[k].picture_type;
     }
-    shown->key = !!(packets[shown->picture].flags & SPARSE_PACKET_KEY);
-    shown->duration = packets[shown->picture].duration;
+    packet = sparse_source_packet(reader->source, shown->picture);
+    shown->key = !!(packet.flags & SPARSE_PACKET_KEY);
+    shown->duration = packet.duration;
 }
 
 static double to_seconds(int64_t time, AVRational base)
@@ -42,17 +46,13 @@ int sparse_reader_frame_info(SparseReader *reader, int64_t first, int64_t count,
 {
     const AVRational base = sparse_source_time_base(reader->source);
     const SparseRestartFrame *frames = NULL;
-    const SparseDisplay *display = NULL;
-    const SparsePacket *packets;
-    int64_t total, packet_count;
+    int64_t total;
     int ret;
 
     if (reader->index)
-        ret = sparse_index_display(reader->index, &display, &total, error);
+        ret = sparse_index_count(reader->index, &total, error);
     else
         ret = sparse_restart_frames(reader->restart, &frames, &total, error);
-    if (ret >= 0)
-        ret = sparse_source_packets(reader->source, &packets, &packet_count, NULL, NULL, error);
     if (ret < 0)
         return ret;
     if (first > total || count > total - first)
@@ -63,14 +63,14 @@ int sparse_reader_frame_info(SparseReader *reader, int64_t first, int64_t count,
         SparseFrameInfo *info = &out[i];
         Shown shown, next;
 
-        show(reader, display, frames, packets, first + i, &shown);
+        show(reader, frames, first + i, &shown);
         info->picture = shown.picture;
         info->pts = shown.pts;
         info->duration = shown.duration > 0 ? shown.duration : 0;
         info->key = shown.key;
         info->picture_type = shown.type;
         if (first + i + 1 < total) {
-            show(reader, display, frames, packets, first + i + 1, &next);
+            show(reader, frames, first + i + 1, &next);
             if (next.pts != AV_NOPTS_VALUE && shown.pts != AV_NOPTS_VALUE && next.pts > shown.pts)
                 info->duration = next.pts - shown.pts;
         }
@@ -87,13 +87,12 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
     int width, height, ret;
 
     if (reader->index) {
-        const SparsePicture *picture;
-        const SparseDisplay *display;
+        SparsePicture picture;
         int64_t total;
         int reordered;
 
         do {
-            ret = sparse_index_display(reader->index, &display, &total, error);
+            ret = sparse_index_count(reader->index, &total, error);
             if (ret >= 0 && (index < 0 || index >= total))
                 ret = sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, index,
                                          "out of range: there are %lld frames", (long long)total);
@@ -102,13 +101,14 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
             if (ret < 0)
                 return ret;
         } while (reordered);
-        picture = sparse_index_picture(reader->index, display[index].picture);
-        if (!picture || picture->width <= 0)
+        if (!sparse_index_picture(reader->index, sparse_index_frame(reader->index, index).picture,
+                                  &picture) ||
+            picture.width <= 0)
             return sparse_source_fail(reader->source, error, SPARSE_ERR_DECODE, index,
                                       "damaged data: the frame's size can't be read");
-        pix_fmt = picture->format;
-        width = picture->width;
-        height = picture->height;
+        pix_fmt = picture.format;
+        width = picture.width;
+        height = picture.height;
     } else {
         ret = sparse_restart_get(reader->restart, index, reader->frame, error);
         if (ret < 0)

@@ -49,7 +49,7 @@ static int64_t wanted(enum AVCodecID codec, uint8_t first_byte, int64_t length, 
 /* A window on a packet's bytes. */
 typedef struct View {
     SparseSource *source;
-    const SparsePacket *packet;
+    SparsePacket packet;
     int window; /* bytes to read at a time */
     uint8_t data[MAX_WINDOW];
     int64_t start, size; /* in the packet */
@@ -60,13 +60,13 @@ typedef struct View {
 static int view_copy(View *view, uint8_t *out, int64_t offset, int64_t size)
 {
     if (offset < view->start || offset + size > view->start + view->size) {
-        int64_t left = view->packet->size - offset;
+        int64_t left = view->packet.size - offset;
         uint8_t *into = size > view->window ? out : view->data;
         int64_t n = size > view->window ? size : left < view->window ? left : view->window;
 
         if (size > left)
             return 0;
-        n = sparse_bytes_read(view->source->bytes, into, view->packet->pos + offset, n, NULL);
+        n = sparse_bytes_read(view->source->bytes, into, view->packet.pos + offset, n, NULL);
         if (n < size)
             return 0;
         view->read += n;
@@ -86,7 +86,7 @@ static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, int h
 {
     int64_t offset = 0, filled = 0;
 
-    while (offset < view->packet->size) {
+    while (offset < view->packet.size) {
         uint8_t field[5];
         int64_t length = 0, keep;
         int is_slice;
@@ -97,7 +97,7 @@ static int64_t collect(View *view, enum AVCodecID codec, int length_bytes, int h
             length = length << 8 | field[i];
         offset += length_bytes;
         /* A length of 1 may be a start code: FFmpeg then takes the packet otherwise. */
-        if (length < 2 || length > view->packet->size - offset)
+        if (length < 2 || length > view->packet.size - offset)
             return 0;
         keep = wanted(codec, field[length_bytes], length, head, &is_slice);
         if (keep >= (int64_t)1 << (8 * length_bytes) || filled + length_bytes + keep > MAX_HEADS)
@@ -123,13 +123,13 @@ int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBuffer
                              AVPacket *pkt, int *truncated, SparseError *error)
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
-    const SparsePacket *packet = &source->packets[i];
+    const SparsePacket packet = sparse_source_packet(source, i);
     View view = {.source = source, .packet = packet, .window = head + 64};
     int64_t filled;
 
     *truncated = 0;
-    if (head > SPARSE_HEAD_MOST || packet->size <= view.window ||
-        packet->flags & (SPARSE_PACKET_SPOOLED | SPARSE_PACKET_EXTRA))
+    if (head > SPARSE_HEAD_MOST || packet.size <= view.window ||
+        packet.flags & (SPARSE_PACKET_SPOOLED | SPARSE_PACKET_EXTRA))
         return sparse_source_read_packet(source, i, pkt, error);
 
     av_packet_unref(pkt);

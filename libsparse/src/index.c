@@ -71,12 +71,14 @@ static int order_by_time(SparseIndex *index, SparseError *error)
     index->display_capacity = (size_t)index->packet_count + 1;
     index->display_count = 0;
     for (int64_t i = 0; i < index->packet_count; i++) {
-        if (index->packets[i].pts == AV_NOPTS_VALUE)
+        const SparsePacket packet = sparse_source_packet(index->source, i);
+
+        if (packet.pts == AV_NOPTS_VALUE)
             index->lazy = 0;
-        if (index->packets[i].flags & SPARSE_PACKET_DISCARD)
+        if (packet.flags & SPARSE_PACKET_DISCARD)
             continue;
         index->display[index->display_count].picture = i;
-        index->display[index->display_count++].pts = index->packets[i].pts;
+        index->display[index->display_count++].pts = packet.pts;
     }
     qsort(index->display, (size_t)index->display_count, sizeof(*index->display), compare_display);
     for (int64_t i = 1; i < index->display_count; i++)
@@ -93,8 +95,7 @@ int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user
 
     if (index->pictures)
         return 0;
-    ret = sparse_source_packets(index->source, &index->packets, &index->packet_count, progress,
-                                user, error);
+    ret = sparse_source_packets(index->source, &index->packet_count, progress, user, error);
     if (ret < 0)
         return ret;
     if (index->packet_count >= INT32_MAX)
@@ -129,8 +130,7 @@ int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user
 
 /* ---- What others see ---- */
 
-int sparse_index_display(SparseIndex *index, const SparseDisplay **display, int64_t *count,
-                         SparseError *error)
+int sparse_index_count(SparseIndex *index, int64_t *count, SparseError *error)
 {
     int ret = sparse_index_prepare(index, NULL, NULL, error);
 
@@ -143,9 +143,13 @@ int sparse_index_display(SparseIndex *index, const SparseDisplay **display, int6
         ret = sparse_index_build(index, NULL, NULL, error);
     if (ret < 0)
         return ret;
-    *display = index->display;
     *count = index->display_count;
     return 0;
+}
+
+SparseDisplay sparse_index_frame(const SparseIndex *index, int64_t k)
+{
+    return index->display[k];
 }
 
 int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count, int *reordered,
@@ -171,54 +175,56 @@ int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count,
     return 0;
 }
 
-const SparsePicture *sparse_index_picture(const SparseIndex *index, int64_t packet)
+int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture *picture)
 {
     if (!index->pictures || packet < 0 || packet >= index->packet_count || !index->covered[packet])
-        return NULL;
-    return &index->pictures[packet];
+        return 0;
+    *picture = index->pictures[packet].facts;
+    return 1;
 }
 
 int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseError *error)
 {
     SparseIndex *index = user;
-    const SparsePicture *picture = sparse_index_picture(index, id);
+    const SparsePictureNotes *notes;
+    SparsePicture picture;
 
-    if (!picture || picture->picture != id)
+    if (!sparse_index_picture(index, id, &picture) || picture.picture != id)
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "packet %lld holds no picture that can be decoded", (long long)id);
-    if (picture->flags &
-        (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING))
+    if (picture.flags & (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING))
         return sparse_fail(error, SPARSE_ERR_DECODE, -1, "%s packet %lld",
-                           picture->flags & FF_SPARSE_REPORT_ERROR
+                           picture.flags & FF_SPARSE_REPORT_ERROR
                                ? "damaged data in"
                                : "what is referenced is missing in",
                            (long long)id);
-    if (picture->flags & FF_SPARSE_REPORT_SEVERAL)
+    if (picture.flags & FF_SPARSE_REPORT_SEVERAL)
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
                            "packet %lld holds more than one picture", (long long)id);
     /* FFmpeg, misled by lone fields, doubles a first field for output, before or over the second. */
-    if (picture->times_shown > 1 || (picture->shown && picture->shown <= picture->last_packet))
+    if (picture.times_shown > 1 || (picture.shown && picture.shown <= picture.last_packet))
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "packet %lld begins a picture that is put out before it is complete",
                            (long long)id);
-    node->references = index->references + picture->reference_first;
-    node->reference_count = picture->reference_count;
+    notes = &index->pictures[id];
+    node->references = index->references + notes->reference_first;
+    node->reference_count = picture.reference_count;
     node->bytes = 0;
-    for (int64_t i = id; i <= picture->last_packet; i++)
-        node->bytes += index->packets[i].size;
+    for (int64_t i = id; i <= picture.last_packet; i++)
+        node->bytes += sparse_source_packet(index->source, i).size;
     return 0;
 }
 
 void sparse_index_snapshot(const SparseIndex *index, int64_t id, FFSparseSnapshot *snapshot)
 {
-    const SparsePicture *picture = &index->pictures[id];
+    const SparsePictureNotes *notes = &index->pictures[id];
 
-    snapshot->params = index->params[picture->params];
-    snapshot->nb_entries = picture->entry_count;
-    memcpy(snapshot->state, picture->state, sizeof(snapshot->state));
-    if (picture->entry_count)
-        memcpy(snapshot->entries, index->entries + picture->entry_first,
-               (size_t)picture->entry_count * sizeof(*snapshot->entries));
+    snapshot->params = index->params[notes->facts.params];
+    snapshot->nb_entries = notes->entry_count;
+    memcpy(snapshot->state, notes->state, sizeof(snapshot->state));
+    if (notes->entry_count)
+        memcpy(snapshot->entries, index->entries + notes->entry_first,
+               (size_t)notes->entry_count * sizeof(*snapshot->entries));
 }
 
 int64_t sparse_index_scanned(const SparseIndex *index)

@@ -33,15 +33,11 @@ typedef struct SparsePicture {
     int32_t width, height;  /* as put out */
     int32_t format;         /* enum AVPixelFormat */
     int32_t reference_count;
-    int32_t entry_count;
     char type;              /* 'I', 'P', 'B' or '?' */
-    size_t reference_first; /* into the index's array */
-    size_t entry_first;
     int32_t params;         /* number of the parameter-set epoch */
     SparseColors colors;
     int32_t shown; /* how many packets had been passed when it was put out; 0: it wasn't */
     int32_t times_shown;
-    int32_t state[24]; /* FFSparseSnapshot.state */
 } SparsePicture;
 
 /* One entry of the display order. */
@@ -59,10 +55,12 @@ void sparse_index_close(SparseIndex **index);
 /* Make the whole index. progress may be NULL. */
 int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user, SparseError *error);
 
-/* The order of display; *display belongs to the index and is valid until the
- * next call of another function here. */
-int sparse_index_display(SparseIndex *index, const SparseDisplay **display, int64_t *count,
-                         SparseError *error);
+/* The number of frames; makes as much of the index as that takes. */
+int sparse_index_count(SparseIndex *index, int64_t *count, SparseError *error);
+
+/* The k-th of them in the order of display, k in 0..count-1. Thread-safety: safe while no other
+ * function that takes an error runs. */
+SparseDisplay sparse_index_frame(const SparseIndex *index, int64_t k);
 
 /*
  * Make sure that the closures of display indices targets[0..count) are known
@@ -73,15 +71,16 @@ int sparse_index_display(SparseIndex *index, const SparseDisplay **display, int6
 int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count, int *reordered,
                        SparseError *error);
 
-/* Of a packet that the index covers; NULL when it doesn't. */
-const SparsePicture *sparse_index_picture(const SparseIndex *index, int64_t packet);
+/* 1 and *picture, what is known of a packet that the index covers; 0 when it doesn't.
+ * Thread-safety: as sparse_index_frame(). */
+int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture *picture);
 
 /* A SparsePlanLookup over a SparseIndex: SPARSE_ERR_DECODE for pictures that
  * can't be had exactly. */
 int sparse_index_lookup(void *index, int64_t picture, SparsePlanNode *node, SparseError *error);
 
 /* The snapshot before a covered picture. snapshot->params is borrowed.
- * Thread-safety: safe while no other function of the index runs. */
+ * Thread-safety: as sparse_index_frame(). */
 void sparse_index_snapshot(const SparseIndex *index, int64_t picture, FFSparseSnapshot *snapshot);
 
 /* Packets whose slice headers have been read. */

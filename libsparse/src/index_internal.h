@@ -19,15 +19,23 @@ typedef struct SparseRun {
     FFSparseSnapshot after;
 } SparseRun;
 
+/* What the pass notes of a packet. */
+typedef struct SparsePictureNotes {
+    SparsePicture facts;
+    size_t reference_first; /* into the index's arrays */
+    size_t entry_first;
+    int32_t entry_count;
+    int32_t state[24]; /* FFSparseSnapshot.state */
+} SparsePictureNotes;
+
 struct SparseIndex {
     SparseSource *source;
-    const SparsePacket *packets;
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
     int head;  /* bytes of a slice that are read; 0: packets are read whole */
     int whole; /* everything is covered and display is the decoder's own order */
 
-    SparsePicture *pictures; /* [packet_count] */
+    SparsePictureNotes *pictures; /* [packet_count] */
     unsigned char *covered;  /* [packet_count] */
     int32_t *references;
     size_t reference_count, reference_capacity;

@@ -38,13 +38,13 @@ static int keep_params(SparseIndex *index, FFSparseParams *params, int32_t *numb
 static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *snapshot,
                          SparseError *error)
 {
-    SparsePicture *picture = &index->pictures[i];
+    SparsePictureNotes *picture = &index->pictures[i];
     int ret = sparse_array_grow(&index->entries, &index->entry_capacity,
                                 index->entry_count + (size_t)snapshot->nb_entries,
                                 sizeof(*index->entries), error);
 
     if (ret >= 0)
-        ret = keep_params(index, snapshot->params, &picture->params, error);
+        ret = keep_params(index, snapshot->params, &picture->facts.params, error);
     if (ret < 0)
         return ret;
     picture->entry_first = index->entry_count;
@@ -58,12 +58,12 @@ static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *
 }
 
 /* Add a reference to a picture whose array stands last. */
-static int add_reference(SparseIndex *index, SparsePicture *picture, int32_t reference,
+static int add_reference(SparseIndex *index, SparsePictureNotes *picture, int32_t reference,
                          SparseError *error)
 {
     int ret;
 
-    for (int32_t k = 0; k < picture->reference_count; k++)
+    for (int32_t k = 0; k < picture->facts.reference_count; k++)
         if (index->references[picture->reference_first + (size_t)k] == reference)
             return 0;
     ret = sparse_array_grow(&index->references, &index->reference_capacity,
@@ -71,7 +71,7 @@ static int add_reference(SparseIndex *index, SparsePicture *picture, int32_t ref
     if (ret < 0)
         return ret;
     index->references[index->reference_count++] = reference;
-    picture->reference_count++;
+    picture->facts.reference_count++;
     return 0;
 }
 
@@ -86,43 +86,43 @@ static char type_letter(int type)
 static int keep_report(SparseIndex *index, int64_t i, const FFSparseReport *report,
                        SparseError *error)
 {
-    SparsePicture *own = &index->pictures[i], *picture;
+    SparsePictureNotes *own = &index->pictures[i], *picture;
     int ret = 0;
 
-    own->picture = -1;
-    own->last_packet = (int32_t)i;
-    own->flags = report->flags;
-    own->type = '?';
+    own->facts.picture = -1;
+    own->facts.last_packet = (int32_t)i;
+    own->facts.flags = report->flags;
+    own->facts.type = '?';
     own->reference_first = index->reference_count;
-    own->reference_count = 0;
+    own->facts.reference_count = 0;
     if (report->picture < 0 || report->picture > i)
         return 0;
 
-    own->picture = (int32_t)report->picture;
+    own->facts.picture = (int32_t)report->picture;
     picture = &index->pictures[report->picture];
     if (picture != own) {
         /* A second field: the references of the first stand before its own,
          * moved to where there is room for both. */
         size_t first = picture->reference_first;
-        int32_t count = picture->reference_count;
+        int32_t count = picture->facts.reference_count;
 
         picture->reference_first = index->reference_count;
-        picture->reference_count = 0;
+        picture->facts.reference_count = 0;
         for (int32_t k = 0; k < count && ret >= 0; k++)
             ret = add_reference(index, picture, index->references[first + (size_t)k], error);
-        picture->flags = (picture->flags & ~(uint32_t)FF_SPARSE_REPORT_FIRST_FIELD) |
-                         (report->flags & ~(uint32_t)FF_SPARSE_REPORT_INTRA);
+        picture->facts.flags = (picture->facts.flags & ~(uint32_t)FF_SPARSE_REPORT_FIRST_FIELD) |
+                               (report->flags & ~(uint32_t)FF_SPARSE_REPORT_INTRA);
         if (!(report->flags & FF_SPARSE_REPORT_INTRA))
-            picture->flags &= ~(uint32_t)FF_SPARSE_REPORT_INTRA;
-        picture->last_packet = (int32_t)i;
-        if (report->pict_type == AV_PICTURE_TYPE_B || picture->type == 'I')
-            picture->type = type_letter(report->pict_type);
+            picture->facts.flags &= ~(uint32_t)FF_SPARSE_REPORT_INTRA;
+        picture->facts.last_packet = (int32_t)i;
+        if (report->pict_type == AV_PICTURE_TYPE_B || picture->facts.type == 'I')
+            picture->facts.type = type_letter(report->pict_type);
     } else {
-        picture->poc = report->poc;
-        picture->width = report->width;
-        picture->height = report->height;
-        picture->format = report->format;
-        picture->type = type_letter(report->pict_type);
+        picture->facts.poc = report->poc;
+        picture->facts.width = report->width;
+        picture->facts.height = report->height;
+        picture->facts.format = report->format;
+        picture->facts.type = type_letter(report->pict_type);
     }
     for (int k = 0; k < report->nb_refs && ret >= 0; k++)
         if (report->refs[k] != report->picture)
@@ -189,9 +189,9 @@ static int append_display(void *user, int64_t picture, const AVFrame *frame, Spa
         return ret;
     index->display[index->display_count].picture = picture;
     index->display[index->display_count++].pts = frame->best_effort_timestamp;
-    if (!index->pictures[picture].times_shown++)
-        index->pictures[picture].shown = (int32_t)(index->at + 1);
-    index->pictures[picture].colors = (SparseColors){
+    if (!index->pictures[picture].facts.times_shown++)
+        index->pictures[picture].facts.shown = (int32_t)(index->at + 1);
+    index->pictures[picture].facts.colors = (SparseColors){
         .known = 1,
         .range = (uint8_t)frame->color_range,
         .space = (uint8_t)frame->colorspace,

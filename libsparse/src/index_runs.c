@@ -77,7 +77,7 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
             i = run->end - 1;
             continue;
         }
-        if (index->pictures[i].picture != i || index->pictures[i].flags & flaws)
+        if (index->pictures[i].facts.picture != i || index->pictures[i].facts.flags & flaws)
             run->flawed++;
     }
     if (ret >= 0)
@@ -103,10 +103,10 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
  */
 static int may_start(const SparseIndex *index, int64_t i)
 {
-    const uint32_t flags = index->pictures[i].flags;
-    const uint32_t first = index->pictures[0].flags;
+    const uint32_t flags = index->pictures[i].facts.flags;
+    const uint32_t first = index->pictures[0].facts.flags;
 
-    if (index->pictures[i].picture != i || flags & FF_SPARSE_REPORT_ERROR)
+    if (index->pictures[i].facts.picture != i || flags & FF_SPARSE_REPORT_ERROR)
         return 0;
     if ((first & FF_SPARSE_REPORT_PARAMS) && !(flags & FF_SPARSE_REPORT_PARAMS))
         return 0;
@@ -115,7 +115,7 @@ static int may_start(const SparseIndex *index, int64_t i)
 
 static int64_t key_at_or_before(const SparseIndex *index, int64_t i)
 {
-    while (i > 0 && !(index->packets[i].flags & SPARSE_PACKET_KEY))
+    while (i > 0 && !(sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY))
         i--;
     return i;
 }
@@ -130,6 +130,11 @@ static const FFSparseSnapshot *start_state(const SparseIndex *index, int64_t sta
     return &index->fresh;
 }
 
+static int64_t pts_of(const SparseIndex *index, int64_t i)
+{
+    return sparse_source_packet(index->source, i).pts;
+}
+
 /*
  * Whether the frames of a run come in the order that their times say, one for
  * each packet. Pictures are compared with those before them since the last
@@ -139,7 +144,7 @@ static const FFSparseSnapshot *start_state(const SparseIndex *index, int64_t sta
 static int times_agree(const SparseIndex *index, SparseRun *run)
 {
     for (int64_t i = run->checked; i < run->end; i++) {
-        const SparsePicture *picture = &index->pictures[i];
+        const SparsePicture *picture = &index->pictures[i].facts;
         int64_t oldest = i - 32 > run->start ? i - 32 : run->start;
 
         if (picture->picture != i ||
@@ -153,17 +158,18 @@ static int times_agree(const SparseIndex *index, SparseRun *run)
         if (picture->flags & FF_SPARSE_REPORT_MISSING &&
             !(picture->flags & FF_SPARSE_REPORT_LEADING && run->start))
             return 0;
-        for (int64_t k = i; k > oldest && !(index->pictures[k].flags & FF_SPARSE_REPORT_IDR);) {
+        for (int64_t k = i;
+             k > oldest && !(index->pictures[k].facts.flags & FF_SPARSE_REPORT_IDR);) {
             k--;
-            if (index->pictures[k].poc == picture->poc ||
-                (index->pictures[k].poc < picture->poc) !=
-                    (index->packets[k].pts < index->packets[i].pts))
+            if (index->pictures[k].facts.poc == picture->poc ||
+                (index->pictures[k].facts.poc < picture->poc) !=
+                    (pts_of(index, k) < pts_of(index, i)))
                 return 0;
         }
         /* An IDR comes after all before it. */
         if (picture->flags & FF_SPARSE_REPORT_IDR)
             for (int64_t k = i - 1; k >= oldest; k--)
-                if (index->packets[k].pts > index->packets[i].pts)
+                if (pts_of(index, k) > pts_of(index, i))
                     return 0;
     }
     run->checked = run->end;
@@ -248,9 +254,9 @@ static int64_t end_of_view(const SparseIndex *index, int64_t target)
     int same_segment = 1;
 
     for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++) {
-        if (index->packets[i].flags & SPARSE_PACKET_KEY)
+        if (sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY)
             same_segment = 0;
-        if (same_segment || index->packets[i].pts < index->packets[target].pts)
+        if (same_segment || pts_of(index, i) < pts_of(index, target))
             end = i + 1;
     }
     return end;
@@ -286,7 +292,7 @@ int sparse_index_cover_by_run(SparseIndex *index, int64_t target, SparseError *e
 /* 1: the first packet is such that the container's word can be taken, 0: not */
 int sparse_index_check_first(SparseIndex *index, SparseError *error)
 {
-    const SparsePicture *first = &index->pictures[0];
+    const SparsePicture *first = &index->pictures[0].facts;
 
     if (!index->packet_count)
         return 0;

@@ -33,7 +33,6 @@ struct SparseStock {
 
 int sparse_stock_open(SparseStock **out, SparseSource *source, int64_t first, SparseError *error)
 {
-    const SparsePacket *packets;
     SparseStock *stock = calloc(1, sizeof(*stock));
     int ret;
 
@@ -42,7 +41,7 @@ int sparse_stock_open(SparseStock **out, SparseSource *source, int64_t first, Sp
         return sparse_fail_memory(error);
     stock->source = source;
     stock->next = first;
-    ret = sparse_source_packets(source, &packets, &stock->count, NULL, NULL, error);
+    ret = sparse_source_packets(source, &stock->count, NULL, NULL, error);
     if (ret == SPARSE_OK)
         ret = sparse_codec_open(&stock->context, source, error);
     if (ret == SPARSE_OK) {
@@ -122,7 +121,6 @@ int sparse_stock_next(SparseStock *stock, AVFrame *frame, int *damaged, SparseEr
 
 struct SparseRestart {
     SparseSource *source;
-    const SparsePacket *packets;
     int64_t packet_count;
     int lazy;
     int indexed, intra; /* intra: each packet is a frame of its own */
@@ -226,7 +224,7 @@ static int is_intra(const SparseRestart *restart)
     if (!restart->lazy || !is_intra_codec(sparse_source_codecpar(restart->source)->codec_id))
         return 0;
     for (int64_t i = 0; i < restart->packet_count; i++)
-        if (!(restart->packets[i].flags & SPARSE_PACKET_KEY))
+        if (!(sparse_source_packet(restart->source, i).flags & SPARSE_PACKET_KEY))
             return 0;
     return 1;
 }
@@ -254,16 +252,16 @@ static int index_intra(SparseRestart *restart, SparseError *error)
     int ret = SPARSE_OK;
 
     for (int64_t i = 0; i < restart->packet_count && ret == SPARSE_OK; i++) {
-        const SparsePacket *packet = &restart->packets[i];
+        const SparsePacket packet = sparse_source_packet(restart->source, i);
         SparseRestartFrame frame = {
             .packet = i,
-            .pts = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts,
-            .duration = packet->duration,
+            .pts = packet.pts != AV_NOPTS_VALUE ? packet.pts : packet.dts,
+            .duration = packet.duration,
             .picture_type = 'I',
             .key = 1,
         };
 
-        if (packet->size > 0 && !(packet->flags & SPARSE_PACKET_DISCARD))
+        if (packet.size > 0 && !(packet.flags & SPARSE_PACKET_DISCARD))
             ret = add_frame(restart, &frame, error);
     }
     return ret;
@@ -291,7 +289,8 @@ static int index_by_decoding(SparseRestart *restart, SparseProgress progress, vo
         };
 
         if (packet >= 0 && packet < restart->packet_count)
-            entry.key = (restart->packets[packet].flags & SPARSE_PACKET_KEY) != 0;
+            entry.key =
+                (sparse_source_packet(restart->source, packet).flags & SPARSE_PACKET_KEY) != 0;
         restart->decoded++;
         ret = add_frame(restart, &entry, error);
         if (ret == SPARSE_OK && progress && restart->count % PROGRESS_STEP == 0 &&
@@ -311,8 +310,7 @@ int sparse_restart_index(SparseRestart *restart, SparseProgress progress, void *
 
     if (restart->indexed)
         return SPARSE_OK;
-    ret = sparse_source_packets(restart->source, &restart->packets, &restart->packet_count,
-                                progress, user, error);
+    ret = sparse_source_packets(restart->source, &restart->packet_count, progress, user, error);
     if (ret < 0)
         return ret;
     restart->count = 0;
@@ -384,7 +382,8 @@ static int64_t restart_packet(const SparseRestart *restart, int64_t k)
     if (packet >= restart->packet_count)
         packet = restart->packet_count - 1;
     for (; packet > 0; packet--)
-        if (restart->packets[packet].flags & SPARSE_PACKET_KEY && --needed == 0)
+        if (sparse_source_packet(restart->source, packet).flags & SPARSE_PACKET_KEY &&
+            --needed == 0)
             return packet;
     return 0;
 }

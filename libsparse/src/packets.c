@@ -69,6 +69,8 @@ int sparse_packets_from_samples(SparseSource *source, SparseError *error)
             .size = samples[i].size,
             .flags = flags_from_av(samples[i].flags),
         };
+    for (int i = 0; i < count; i++)
+        source->payload_bytes += samples[i].size;
     source->count = count;
     source->capacity = (size_t)count;
     source->is_table = source->complete = 1;
@@ -146,6 +148,7 @@ static int add_packet(SparseSource *source, const AVPacket *pkt, SparseError *er
         packet.flags |= SPARSE_PACKET_EXTRA;
     }
     source->packets[source->count++] = packet;
+    source->payload_bytes += packet.size;
     return SPARSE_OK;
 }
 
@@ -206,8 +209,8 @@ static int prepare_scan(SparseSource *source, SparseError *error)
     return source->spool ? SPARSE_OK : sparse_spool_create(&source->spool, SPOOL_MEMORY, error);
 }
 
-int sparse_source_packets(SparseSource *source, const SparsePacket **packets, int64_t *count,
-                          SparseProgress progress, void *user, SparseError *error)
+int sparse_source_packets(SparseSource *source, int64_t *count, SparseProgress progress, void *user,
+                          SparseError *error)
 {
     int ret = SPARSE_OK;
 
@@ -230,13 +233,18 @@ int sparse_source_packets(SparseSource *source, const SparsePacket **packets, in
             return ret;
         }
         source->complete = 1;
+        sparse_source_close_format(source);
     }
-    *packets = source->packets;
     *count = source->count;
     return SPARSE_OK;
 }
 
 /* ---- Reading one ---- */
+
+SparsePacket sparse_source_packet(const SparseSource *source, int64_t i)
+{
+    return source->packets[i];
+}
 
 static const AVPacket *find_extra(const SparseSource *source, int64_t packet)
 {
@@ -255,13 +263,13 @@ static const AVPacket *find_extra(const SparseSource *source, int64_t packet)
 
 void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pkt)
 {
-    const SparsePacket *packet = &source->packets[i];
+    const SparsePacket packet = sparse_source_packet(source, i);
 
-    pkt->pts = packet->pts;
-    pkt->dts = packet->dts;
-    pkt->duration = packet->duration;
-    pkt->pos = packet->flags & SPARSE_PACKET_SPOOLED ? -1 : packet->pos;
-    pkt->flags = (int)(packet->flags >> AV_FLAGS_SHIFT);
+    pkt->pts = packet.pts;
+    pkt->dts = packet.dts;
+    pkt->duration = packet.duration;
+    pkt->pos = packet.flags & SPARSE_PACKET_SPOOLED ? -1 : packet.pos;
+    pkt->flags = (int)(packet.flags >> AV_FLAGS_SHIFT);
     pkt->stream_index = source->stream_index;
     pkt->time_base = sparse_source_time_base(source);
     pkt->opaque = (void *)(intptr_t)(i + 1);
@@ -269,29 +277,29 @@ void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pk
 
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error)
 {
-    const SparsePacket *packet;
+    SparsePacket packet;
     int ret = SPARSE_OK;
 
     av_packet_unref(pkt);
     if (!source->complete || i < 0 || i >= source->count)
         return sparse_source_fail(source, error, SPARSE_ERR_ARGUMENT, -1, "there is no packet %lld",
                                   (long long)i);
-    packet = &source->packets[i];
-    if (av_new_packet(pkt, packet->size) < 0)
+    packet = sparse_source_packet(source, i);
+    if (av_new_packet(pkt, packet.size) < 0)
         return sparse_fail_memory(error);
-    if (packet->flags & SPARSE_PACKET_SPOOLED) {
-        ret = sparse_spool_read(source->spool, pkt->data, packet->pos, packet->size, error);
+    if (packet.flags & SPARSE_PACKET_SPOOLED) {
+        ret = sparse_spool_read(source->spool, pkt->data, packet.pos, packet.size, error);
     } else {
-        int64_t n = sparse_bytes_read(source->bytes, pkt->data, packet->pos, packet->size, error);
+        int64_t n = sparse_bytes_read(source->bytes, pkt->data, packet.pos, packet.size, error);
 
         if (n < 0)
             ret = (int)n;
-        else if (n < packet->size)
+        else if (n < packet.size)
             ret = sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
                                      "packet %lld can't be read: the file has become shorter",
                                      (long long)i);
     }
-    if (ret == SPARSE_OK && packet->flags & SPARSE_PACKET_EXTRA &&
+    if (ret == SPARSE_OK && packet.flags & SPARSE_PACKET_EXTRA &&
         av_packet_copy_props(pkt, find_extra(source, i)) < 0)
         ret = sparse_fail_memory(error);
     if (ret < 0) {
@@ -300,6 +308,6 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
     }
     sparse_packet_set_times(source, i, pkt);
     source->packets_read++;
-    source->payload_read += packet->size;
+    source->payload_read += packet.size;
     return SPARSE_OK;
 }

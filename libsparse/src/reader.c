@@ -23,13 +23,12 @@ double sparse_seconds(void)
 int64_t sparse_reader_count(SparseReader *reader, SparseError *error)
 {
     const SparseRestartFrame *frames;
-    const SparseDisplay *display;
     double start = sparse_seconds();
     int64_t count;
     int ret;
 
     if (reader->index)
-        ret = sparse_index_display(reader->index, &display, &count, error);
+        ret = sparse_index_count(reader->index, &count, error);
     else
         ret = sparse_restart_frames(reader->restart, &frames, &count, error);
     reader->stats.index_seconds += sparse_seconds() - start;
@@ -78,12 +77,8 @@ static int sort_targets(SparseReader *reader, const int64_t *indices, size_t cou
 /* The pictures that decoding from the last key packet up to each target takes. */
 static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_t count)
 {
-    const SparsePacket *packets;
-    SparseError ignored;
-    int64_t packet_count, total = 0, done = -1, *sorted;
+    int64_t total = 0, done = -1, *sorted;
 
-    if (sparse_source_packets(reader->source, &packets, &packet_count, NULL, NULL, &ignored) < 0)
-        return 0;
     sorted = malloc((count + 1) * sizeof(*sorted));
     if (!sorted)
         return 0;
@@ -95,12 +90,12 @@ static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_
         int64_t packet = sorted[i];
 
         for (; packet > done; packet--) {
-            const SparsePicture *picture =
-                reader->index ? sparse_index_picture(reader->index, packet) : NULL;
+            SparsePicture picture;
 
-            if (!picture || picture->picture == packet)
+            if (!reader->index || !sparse_index_picture(reader->index, packet, &picture) ||
+                picture.picture == packet)
                 total++;
-            if (packets[packet].flags & SPARSE_PACKET_KEY)
+            if (sparse_source_packet(reader->source, packet).flags & SPARSE_PACKET_KEY)
                 break;
         }
         done = sorted[i];
@@ -112,15 +107,14 @@ static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_
 static int restart_lookup(void *user, int64_t picture, SparsePlanNode *node, SparseError *error)
 {
     SparseReader *reader = user;
-    const SparsePacket *packets;
     int64_t count;
-    int ret = sparse_source_packets(reader->source, &packets, &count, NULL, NULL, error);
+    int ret = sparse_source_packets(reader->source, &count, NULL, NULL, error);
 
     if (ret < 0)
         return ret;
     node->references = NULL;
     node->reference_count = 0;
-    node->bytes = picture < count ? packets[picture].size : 0;
+    node->bytes = picture < count ? sparse_source_packet(reader->source, picture).size : 0;
     return 0;
 }
 
@@ -147,7 +141,6 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
     const SparsePlanLookup lookup = reader->index ? sparse_index_lookup : restart_lookup;
     void *user = reader->index ? (void *)reader->index : (void *)reader;
     const SparseRestartFrame *frames;
-    const SparseDisplay *display;
     int64_t *targets = NULL, *pictures = NULL, total;
     double start = sparse_seconds();
     size_t distinct = 0;
@@ -170,13 +163,14 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
         goto done;
     }
     if (reader->index)
-        ret = sparse_index_display(reader->index, &display, &total, error);
+        ret = sparse_index_count(reader->index, &total, error);
     else
         ret = sparse_restart_frames(reader->restart, &frames, &total, error);
     if (ret < 0)
         goto done;
     for (size_t i = 0; i < distinct; i++)
-        pictures[i] = reader->index ? display[targets[i]].picture : frames[targets[i]].packet;
+        pictures[i] = reader->index ? sparse_index_frame(reader->index, targets[i]).picture
+                                    : frames[targets[i]].packet;
 
     ret = sparse_plan_make(plan, targets, pictures, distinct, lookup, user, error);
     if (ret == SPARSE_ERR_DECODE || ret == SPARSE_ERR_UNSUPPORTED)

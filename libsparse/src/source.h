@@ -74,10 +74,12 @@ AVRational sparse_source_framerate(const SparseSource *source);
  * whole file. */
 int sparse_source_is_table(const SparseSource *source);
 
-/* Get the table of packets; several calls cost nothing. *packets belongs to
- * the source and stays valid until the close. progress may be NULL. */
-int sparse_source_packets(SparseSource *source, const SparsePacket **packets, int64_t *count,
-                          SparseProgress progress, void *user, SparseError *error);
+/* Make the table of packets and count them; several calls cost nothing. progress may be NULL. */
+int sparse_source_packets(SparseSource *source, int64_t *count, SparseProgress progress, void *user,
+                          SparseError *error);
+
+/* One of them. The table must have been made. Thread-safety: safe. */
+SparsePacket sparse_source_packet(const SparseSource *source, int64_t i);
 
 /*
  * Read packet i into pkt (unreferenced first): payload with zeroed padding,

@@ -30,8 +30,13 @@ typedef struct SparseExtra {
     AVPacket *properties; /* without payload */
 } SparseExtra;
 
-/* Description of the stream, from wherever it can be had. */
-typedef struct SparseDescription {
+/* What is known of the stream besides its codec parameters, from wherever it can be had. */
+typedef struct SparseFacts {
+    const char *container; /* static */
+    AVRational time_base, average_rate;
+    int64_t frame_count; /* as the container tells it, or -1 */
+    double duration;     /* seconds, 0 when unknown */
+    int rotation, flip;  /* see SparseInfo */
     enum AVPixelFormat pix_fmt;
     int profile;
     int width, height;
@@ -41,7 +46,7 @@ typedef struct SparseDescription {
     enum AVColorPrimaries primaries;
     enum AVColorTransferCharacteristic transfer;
     int64_t start; /* AV_NOPTS_VALUE when not known */
-} SparseDescription;
+} SparseFacts;
 
 struct SparseSource {
     char *name;
@@ -51,10 +56,11 @@ struct SparseSource {
     int64_t avio_position;
     SparseError io_error; /* of the last read that failed; its code is 0 when none did */
     SparseWindow window;  /* in use while its data isn't NULL */
-    AVFormatContext *format;
+    AVFormatContext *format; /* NULL when nothing more is wanted of the demuxer */
     int stream_index;
     int probed; /* avformat_find_stream_info() has run */
-    SparseDescription description;
+    AVCodecParameters *par; /* what the ffmpeg program would give its decoder */
+    SparseFacts facts;
 
     /* the table */
     int is_table;
@@ -63,6 +69,7 @@ struct SparseSource {
     SparsePacket *packets;
     int64_t count;
     size_t capacity;
+    int64_t payload_bytes; /* of all packets */
     SparseSpool *spool;
     SparseExtra *extras; /* in the order of packets */
     size_t extra_count, extra_capacity;
@@ -73,6 +80,18 @@ struct SparseSource {
 /* The packets that the container's sample table tells, if it tells them:
  * fills in the table. 1, or 0 when it doesn't. */
 int sparse_packets_from_samples(SparseSource *source, SparseError *error);
+
+/* Free the demuxer. */
+void sparse_source_close_format(SparseSource *source);
+
+/*
+ * Whether a linear decode that starts from the demuxer's own parameters equals
+ * one that starts from what avformat_find_stream_info() makes of them.
+ */
+int sparse_source_needs_no_probe(SparseSource *source);
+
+/* Fill in the facts; the demuxer must be there. */
+int sparse_source_describe(SparseSource *source, SparseError *error);
 
 /* Set what a packet has besides payload and side data, as av_read_frame() gives it. */
 void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pkt);

@@ -99,7 +99,7 @@ static int deliver(Work *work, SparseWorker *worker, size_t step, double *second
                    SparseError *error)
 {
     double start = sparse_seconds();
-    const SparseColors *colors;
+    SparsePicture picture;
     AVFrame *frame;
     int ret;
 
@@ -114,11 +114,11 @@ static int deliver(Work *work, SparseWorker *worker, size_t step, double *second
                           "the picture can't be cropped: %s", av_err2str(ret));
     else
         ret = 0;
-    colors = &sparse_index_picture(work->reader->index, work->plan->steps[step].picture)->colors;
-    if (colors->known) {
-        frame->color_range = colors->range;
-        frame->colorspace = colors->space;
-        frame->chroma_location = colors->location;
+    if (sparse_index_picture(work->reader->index, work->plan->steps[step].picture, &picture) &&
+        picture.colors.known) {
+        frame->color_range = picture.colors.range;
+        frame->colorspace = picture.colors.space;
+        frame->chroma_location = picture.colors.location;
     }
     if (ret >= 0)
         ret = sparse_request_fill(work->request, worker->converter, frame, work->next_slot,
@@ -150,14 +150,17 @@ static int take_step(Work *work, SparseWorker *worker, size_t i, double *decode,
     const SparsePlanStep *step = &work->plan->steps[i];
     const SparseIndex *index = work->reader->index;
     FFSparseSnapshot snapshot;
+    SparsePicture picture;
     double start = sparse_seconds();
     int ret;
 
+    if (!sparse_index_picture(index, step->picture, &picture))
+        return sparse_fail(error, SPARSE_ERR_DECODE, -1, "packet %lld holds no picture",
+                           (long long)step->picture);
     sparse_index_snapshot(index, step->picture, &snapshot);
     find_references(work, step, &snapshot, references);
     ret = sparse_decoder_reconstruct(worker->decoder, &snapshot, references, step->picture,
-                                     sparse_index_picture(index, step->picture)->last_packet,
-                                     &work->pictures[i], error);
+                                     picture.last_packet, &work->pictures[i], error);
     *decode += sparse_seconds() - start;
     if (ret < 0)
         sparse_decoder_close(&worker->decoder); /* no later picture may feel what went wrong */
