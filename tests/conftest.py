@@ -14,10 +14,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import media
 
-from sparseframes import VideoDecoder
+from sparseframes import VideoDecoder, clear_cache
 from sparseframes.validation.reference import pyav_frames, pyav_planes
 
 Linear = Callable[..., list[list[Any]]]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept() -> None:
+    """Tests that count pictures begin with none."""
+    clear_cache()
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import media
 import numpy as np
 import pytest
 
-from sparseframes import Encoder, VideoDecoder, check_ddra, transcode
+from sparseframes import Encoder, VideoDecoder, check_ddra, clear_cache, transcode
 from sparseframes.cli._app import run
 from sparseframes.encode import (
     EncodeError,
@@ -147,6 +147,7 @@ def test_cost_of_requests(source: Source, tmp_path: Path, codec: str) -> None:
     with VideoDecoder(str(target)) as decoder:
         for count in (1, 2, 5, 31):
             decoder.reset_stats()
+            clear_cache()
             chosen = list(range(33, 33 + count))
             decoder.get_frames_at(chosen)
             assert decoder.stats.pictures_reconstructed == count + 2

@@ -16,7 +16,7 @@ import pytest
 from conftest import Linear
 
 import sparseframes
-from sparseframes import VideoDecoder
+from sparseframes import VideoDecoder, clear_cache
 from sparseframes._orientation import Orientation
 from sparseframes.validation.reference import own_frames
 
@@ -376,6 +376,7 @@ def test_plan(pyramid: VideoDecoder) -> None:
 @pytest.mark.parametrize("name", ["pyramid.mp4", "onekey.mp4", "opengop.mp4", "hevc_radl.mp4"])
 def test_cost_is_the_closure(clip: Clip, name: str) -> None:
     for indices in ([40], [3, 50, 7], [80, 10, 80], list(range(20, 40))):
+        clear_cache()
         with VideoDecoder(clip(name)) as decoder:
             plan = decoder.plan(indices)
             decoder.get_frames_at(indices)

@@ -88,6 +88,52 @@ enum SparseLogLevel {
  */
 typedef void (*SparseLogCallback)(void *user, int level, const char *line);
 
+/* ---- Pools -------------------------------------------------------------- */
+
+/*
+ * What readers may share: decoders that none of them uses at the moment, so that they need not
+ * be set up again for each file, and reconstructed pictures, so that later requests need not
+ * decode them again. Pixels are the same with and without.
+ *
+ * A picture is kept for its stream: the same file (device, inode, size, times of the last
+ * modification and change), or the caller's key. One that has met any damage is not kept.
+ *
+ * Readers hold references of their own: a pool may be released before they are closed.
+ * Thread-safety of all below: safe. After a fork a child must not use its parent's pools.
+ */
+typedef struct SparsePool SparsePool;
+
+#define SPARSE_DEFAULT_BUDGET (INT64_C(256) << 20)
+
+/* budget: see sparse_pool_set_budget(). */
+SPARSE_API int sparse_pool_create(SparsePool **pool, int64_t budget, SparseError *error);
+
+/* Drop a reference and set *pool to NULL; *pool may be NULL already. */
+SPARSE_API void sparse_pool_release(SparsePool **pool);
+
+/*
+ * Memory for pictures that nobody uses at the moment, in bytes: seven parts of eight for kept
+ * ones, the rest (16 MiB at least) for memory that the next pictures are written to. What is
+ * above a new budget is freed at once. 0 or less keeps no pictures.
+ */
+SPARSE_API void sparse_pool_set_budget(SparsePool *pool, int64_t budget);
+
+/* Free the kept pictures, the unused memory and the idle decoders. */
+SPARSE_API void sparse_pool_clear(SparsePool *pool);
+
+typedef struct SparsePoolFacts {
+    int64_t budget;
+    int64_t bytes, pictures; /* kept at the moment; motion data counts */
+    int64_t hits, misses;    /* pictures asked for, since the creation */
+    int64_t kept, dropped;   /* pictures, since the creation */
+    int64_t unused_bytes;    /* memory that waits for the next pictures */
+    int64_t idle_decoders;
+    int64_t decoders_opened, decoders_reused; /* since the creation */
+    uint64_t reserved[8];
+} SparsePoolFacts;
+
+SPARSE_API void sparse_pool_facts(SparsePool *pool, SparsePoolFacts *facts);
+
 /* ---- Opening ------------------------------------------------------------ */
 
 typedef struct SparseReader SparseReader;
@@ -134,8 +180,15 @@ typedef struct SparseSettings {
     void *log_user;
     int log_level; /* enum SparseLogLevel: the most that log is called for; default warning.
                       Debug lines come several for each picture. */
+    SparsePool *pool; /* default NULL: a pool of the reader's own, which keeps no pictures */
+    const uint8_t *key; /* key_size bytes, at most SPARSE_MAX_KEY, that stand for what is read from
+                           memory or through callbacks: equal keys, equal bytes. Default NULL:
+                           kept pictures serve this reader alone. Not used for paths. */
+    size_t key_size;
     uint64_t reserved[8]; /* zero */
 } SparseSettings;
+
+#define SPARSE_MAX_KEY 32
 
 SPARSE_API void sparse_default_settings(SparseSettings *settings);
 
@@ -166,24 +219,24 @@ SPARSE_API void sparse_close(SparseReader **reader);
  * static or live as long as the reader.
  */
 typedef struct SparseInfo {
-    const char *container;    /* FFmpeg's short name, "mov,mp4,..." */
-    const char *codec;        /* "h264", "hevc", ... */
-    const char *profile;      /* "High", or "" */
+    const char *container; /* FFmpeg's short name, "mov,mp4,..." */
+    const char *codec; /* "h264", "hevc", ... */
+    const char *profile; /* "High", or "" */
     const char *pixel_format; /* FFmpeg's name of the native format, "yuv420p" */
     int stream_index;
-    int sparse;        /* 1: closures are found by header pass; 0: the codec is
+    int sparse; /* 1: closures are found by header pass; 0: the codec is
                           read linearly from a key frame */
     int width, height; /* as put out: cropped, before rotation */
-    int rotation;      /* degrees clockwise that a viewer turns the picture, one of
+    int rotation; /* degrees clockwise that a viewer turns the picture, one of
                           0, 90, 180, 270, from the display matrix; not applied here */
-    int flip;          /* 1: mirrored left-right before the rotation */
+    int flip; /* 1: mirrored left-right before the rotation */
     int64_t frame_count_header; /* as the container tells it, or -1 */
-    int64_t packet_count;       /* packets of the stream, or -1 when not known yet */
-    double average_fps;         /* or 0 */
-    double duration_seconds;    /* of the stream, or of the container, or 0 */
-    double begin_seconds;       /* stream start time as the container tells it, or 0 */
-    int64_t bit_rate;           /* bits a second, or 0 */
-    int sar_num, sar_den;       /* sample aspect ratio; 0/1 when unknown */
+    int64_t packet_count; /* packets of the stream, or -1 when not known yet */
+    double average_fps; /* or 0 */
+    double duration_seconds; /* of the stream, or of the container, or 0 */
+    double begin_seconds; /* stream start time as the container tells it, or 0 */
+    int64_t bit_rate; /* bits a second, or 0 */
+    int sar_num, sar_den; /* sample aspect ratio; 0/1 when unknown */
     int bits_per_component;
     const char *color_range, *color_space, *color_primaries, *color_transfer; /* FFmpeg's names,
                                                                             or "unknown" */
@@ -202,13 +255,13 @@ SPARSE_API int64_t sparse_frame_count(SparseReader *reader, SparseError *error);
 
 /* One entry of the display order. */
 typedef struct SparseFrameInfo {
-    int64_t pts;       /* in time_base; INT64_MIN when unknown */
-    int64_t duration;  /* in time_base, to the next frame in display order; the
+    int64_t pts; /* in time_base; INT64_MIN when unknown */
+    int64_t duration; /* in time_base, to the next frame in display order; the
                           last one's from its packet; 0 when unknown */
     double pts_seconds, duration_seconds;
-    int64_t picture;   /* picture id: the packet, counted from 0 in decode order, in which
+    int64_t picture; /* picture id: the packet, counted from 0 in decode order, in which
                           the picture begins */
-    int key;           /* the packet is marked as a key frame */
+    int key; /* the packet is marked as a key frame */
     char picture_type; /* 'I', 'P', 'B', or '?' before the index covers it */
 } SparseFrameInfo;
 
@@ -238,12 +291,12 @@ SPARSE_API int sparse_plan_create(SparsePlan **plan, SparseReader *reader, const
 SPARSE_API void sparse_plan_free(SparsePlan **plan);
 
 typedef struct SparsePlanFacts {
-    size_t target_count;      /* distinct targets */
+    size_t target_count; /* distinct targets */
     size_t reconstruct_count; /* pictures to reconstruct: the closure's size */
-    int64_t bytes;            /* compressed bytes of the closure */
-    int64_t linear_count;     /* pictures a decode from the last key frame at or before each
+    int64_t bytes; /* compressed bytes of the closure */
+    int64_t linear_count; /* pictures a decode from the last key frame at or before each
                                  target up to the target would rebuild, segments counted once */
-    const int64_t *targets;     /* [target_count] distinct display indices, ascending */
+    const int64_t *targets; /* [target_count] distinct display indices, ascending */
     const int64_t *reconstruct; /* [reconstruct_count] picture ids in decode order */
 } SparsePlanFacts;
 
@@ -260,18 +313,18 @@ SPARSE_API int sparse_plan_references(const SparsePlan *plan, int64_t picture, i
 enum SparseFormat {
     SPARSE_FORMAT_RGB24 = 0, /* 8-bit R, G, B, interleaved; converted exactly as
                                 `ffmpeg -pix_fmt rgb24` does */
-    SPARSE_FORMAT_GRAY = 1,  /* 8-bit gray, as `ffmpeg -pix_fmt gray` */
+    SPARSE_FORMAT_GRAY = 1, /* 8-bit gray, as `ffmpeg -pix_fmt gray` */
     SPARSE_FORMAT_NATIVE = 2 /* the planes as decoded, packed rows one after
                                 another, samples over 8 bit as 16-bit little endian */
 };
 
 /* One plane of a picture in native form. */
 typedef struct SparsePlaneLayout {
-    int width, height;    /* samples */
+    int width, height; /* samples */
     int bytes_per_sample; /* per pixel for interleaved formats */
-    int channels;         /* interleaved components, 1 for planar formats */
-    size_t row_bytes;     /* width * bytes_per_sample */
-    size_t offset;        /* into the packed picture */
+    int channels; /* interleaved components, 1 for planar formats */
+    size_t row_bytes; /* width * bytes_per_sample */
+    size_t offset; /* into the packed picture */
 } SparsePlaneLayout;
 
 #define SPARSE_MAX_PLANES 4
@@ -280,9 +333,9 @@ typedef struct SparseLayout {
     int width, height;
     int plane_count;
     SparsePlaneLayout planes[SPARSE_MAX_PLANES];
-    size_t size;              /* bytes of one packed picture */
+    size_t size; /* bytes of one packed picture */
     const char *pixel_format; /* FFmpeg's name; static storage */
-    int component_depth;      /* significant bits a sample */
+    int component_depth; /* significant bits a sample */
 } SparseLayout;
 
 /*
@@ -294,10 +347,10 @@ SPARSE_API int sparse_frame_layout(SparseReader *reader, int64_t index, int form
 
 /* Where one frame goes. */
 typedef struct SparseTarget {
-    uint8_t *data;      /* first row; for NATIVE the packed picture */
+    uint8_t *data; /* first row; for NATIVE the packed picture */
     ptrdiff_t row_step; /* bytes from one row to the next (RGB24, GRAY); 0: packed.
                            Not used for NATIVE */
-    size_t size;        /* writable bytes at data; checked */
+    size_t size; /* writable bytes at data; checked */
 } SparseTarget;
 
 /*
@@ -311,6 +364,29 @@ typedef struct SparseTarget {
 SPARSE_API int sparse_get_frames(SparseReader *reader, const int64_t *indices, size_t count,
                                  int format, const SparseTarget *targets, int width, int height,
                                  SparseError *error);
+
+/* One request of a batch; members as the arguments of sparse_get_frames(). */
+typedef struct SparseBatchItem {
+    SparseReader *reader;
+    const int64_t *indices;
+    const SparseTarget *targets;
+    size_t count;
+    int format; /* enum SparseFormat */
+    int width, height;
+    uint64_t reserved[4]; /* zero */
+} SparseBatchItem;
+
+/*
+ * Carry out several requests at once, of one reader or of many, in at most so many threads
+ * (1..64, the caller's included): pictures that don't depend on one another are decoded side by
+ * side. The threads are gone when this returns. Indexes are built by the calling thread, one
+ * after the other, where that hasn't been done.
+ *
+ * It ends at the first failure: *failed (may be NULL) is then the number of the item, and the
+ * contents of all targets are undefined. None of the readers may be in use meanwhile.
+ */
+SPARSE_API int sparse_get_batch(SparseBatchItem *items, size_t count, int threads, size_t *failed,
+                                SparseError *error);
 
 /* ---- Linear decode, for comparison -------------------------------------- */
 
@@ -340,8 +416,9 @@ typedef struct SparseStats {
     int64_t pictures_reconstructed;
     int64_t state_only_packets;
     int64_t packets_read, bytes_read; /* compressed payload asked of the source */
-    int64_t source_bytes;             /* all bytes read from the source, headers included */
+    int64_t source_bytes; /* all bytes read from the source, headers included */
     double open_seconds, index_seconds, decode_seconds, convert_seconds;
+    int64_t pictures_from_cache; /* taken from the pool in place of reconstructing them */
     uint64_t reserved[8];
 } SparseStats;
 

@@ -11,6 +11,7 @@
 #include <libavcodec/packet.h>
 #include <libavcodec/sparsedec.h>
 
+#include "buffers.h"
 #include "source.h"
 
 typedef struct SparseDecoder SparseDecoder;
@@ -18,9 +19,30 @@ typedef struct SparseDecoder SparseDecoder;
 /* Whether closures of this codec can be found by header pass. Thread-safety: safe. */
 int sparse_decoder_supports(enum AVCodecID codec);
 
-/* One thread at a time. The source must outlive the handle. */
-int sparse_decoder_open(SparseDecoder **decoder, SparseSource *source, SparseError *error);
+/* One thread at a time. The buffers must outlive the handle, the source as long as it is in use. */
+int sparse_decoder_open(SparseDecoder **decoder, SparseSource *source, SparseBuffers *buffers,
+                        SparseError *error);
 void sparse_decoder_close(SparseDecoder **decoder);
+
+/*
+ * Whether the decoder serves another source too: all that FFmpeg's decoders take from the
+ * container is the same in both. The two may differ in bit rate, frame rate and time base, which
+ * no pixel depends on.
+ */
+int sparse_decoder_fits(const SparseDecoder *decoder, const SparseSource *source);
+
+/* Use the decoder for this source from now on, for pictures restored from snapshots. */
+void sparse_decoder_assign(SparseDecoder *decoder, SparseSource *source);
+
+/* The state of a decoder that has seen nothing, as a header pass needs it. */
+int sparse_decoder_reset(SparseDecoder *decoder, SparseError *error);
+
+/* So many bytes of motion data that the decoder allocated are kept. */
+void sparse_decoder_note_kept(SparseDecoder *decoder, int64_t bytes);
+
+/* Give up the source and all pictures. 0: another source may have it; negative: it has met
+ * damage and has to be closed. */
+int sparse_decoder_park(SparseDecoder *decoder);
 
 /* Called by sparse_decoder_scan() for each frame put out, in display order. The frame has
  * all that the decoder gives it but samples. */

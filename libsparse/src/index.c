@@ -11,7 +11,8 @@
 
 /* ---- Opening ---- */
 
-int sparse_index_open(SparseIndex **result, SparseSource *source, int lazy, SparseError *error)
+int sparse_index_open(SparseIndex **result, SparseSource *source, SparsePool *pool, int lazy,
+                      SparseError *error)
 {
     SparseIndex *index = calloc(1, sizeof(*index));
 
@@ -19,6 +20,7 @@ int sparse_index_open(SparseIndex **result, SparseSource *source, int lazy, Spar
     if (!index)
         return sparse_fail_memory(error);
     index->source = source;
+    index->pool = pool;
     index->lazy = lazy && sparse_source_is_table(source);
     index->head = sparse_source_has_heads(source) ? SPARSE_HEAD_LEAST : 0;
     *result = index;
@@ -35,7 +37,7 @@ void sparse_index_close(SparseIndex **result)
     ff_sparse_snapshot_unref(&index->fresh);
     for (int32_t i = 0; i < index->params_count; i++)
         ff_sparse_params_unref(&index->params[i]);
-    sparse_decoder_close(&index->decoder);
+    sparse_pool_give_back(index->pool, &index->decoder);
     av_packet_free(&index->packet);
     av_buffer_pool_uninit(&index->head_pool);
     free(index->pictures);
@@ -103,7 +105,7 @@ int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user
                                   "too many packets: %lld", (long long)index->packet_count);
 
     if (!index->decoder) {
-        ret = sparse_decoder_open(&index->decoder, index->source, error);
+        ret = sparse_pool_fresh_decoder(index->pool, index->source, &index->decoder, error);
         if (ret >= 0)
             ret = sparse_decoder_snapshot(index->decoder, &index->fresh, error);
         if (ret < 0) {

@@ -8,8 +8,8 @@
 #ifndef SPARSE_INDEX_H
 #define SPARSE_INDEX_H
 
-#include "decoder.h"
 #include "plan.h"
+#include "pool.h"
 #include "source.h"
 
 typedef struct SparseIndex SparseIndex;
@@ -46,10 +46,11 @@ typedef struct SparseDisplay {
     int64_t pts; /* AV_NOPTS_VALUE when unknown */
 } SparseDisplay;
 
-/* One thread at a time. The source must outlive the index. lazy 0: the first
+/* One thread at a time. The source and the pool must outlive the index. lazy 0: the first
  * need of anything makes the whole index. In all functions here error must not
  * be NULL. */
-int sparse_index_open(SparseIndex **index, SparseSource *source, int lazy, SparseError *error);
+int sparse_index_open(SparseIndex **index, SparseSource *source, SparsePool *pool, int lazy,
+                      SparseError *error);
 void sparse_index_close(SparseIndex **index);
 
 /* Make the whole index. progress may be NULL. */

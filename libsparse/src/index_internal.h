@@ -30,6 +30,7 @@ typedef struct SparsePictureNotes {
 
 struct SparseIndex {
     SparseSource *source;
+    SparsePool *pool;
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
     int head;  /* bytes of a slice that are read; 0: packets are read whole */
@@ -47,8 +48,8 @@ struct SparseIndex {
 
     SparseRun *runs; /* in order, disjoint */
     size_t run_count, run_capacity;
-    SparseDecoder *decoder;
-    int used; /* the decoder has seen packets */
+    SparseDecoder *decoder; /* of the pool; NULL between the calls */
+    int used;               /* packets have been passed */
     AVPacket *packet;
     AVBufferPool *head_pool;
     FFSparseSnapshot fresh; /* the state before all packets */

@@ -221,11 +221,11 @@ static int build(SparseIndex *index, SparseProgress progress, void *user, Sparse
      * decoder that has seen nothing. */
     if (index->used) {
         forget(index);
-        sparse_decoder_close(&index->decoder);
+        sparse_pool_give_back(index->pool, &index->decoder);
         index->used = 0;
     }
     if (!index->decoder)
-        ret = sparse_decoder_open(&index->decoder, index->source, error);
+        ret = sparse_pool_fresh_decoder(index->pool, index->source, &index->decoder, error);
     index->display_count = 0; /* it may be the table's */
 
     for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
@@ -250,12 +250,12 @@ int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user, 
         return ret;
     while ((ret = build(index, progress, user, error)) == SPARSE_READ_MORE)
         sparse_index_read_more(index);
+    sparse_pool_give_back(index->pool, &index->decoder);
     index->lazy = 0;
     if (ret < 0) {
         forget(index);
         return ret;
     }
     index->whole = 1;
-    sparse_decoder_close(&index->decoder);
     return 0;
 }

@@ -66,8 +66,12 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
         FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING;
     FFSparseSnapshot after;
     int64_t flawed = run->flawed;
-    int ret = sparse_decoder_reposition(index->decoder, state, error);
+    int ret = 0;
 
+    if (!index->decoder)
+        ret = sparse_pool_decoder(index->pool, index->source, &index->decoder, error);
+    if (ret >= 0)
+        ret = sparse_decoder_reposition(index->decoder, state, error);
     for (int64_t i = run->end; i < end && ret >= 0; i++) {
         ret = sparse_index_scan(index, i, NULL, NULL, error);
         if (ret == SPARSE_READ_MORE) { /* from where this pass began */
@@ -82,6 +86,7 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
     }
     if (ret >= 0)
         ret = sparse_decoder_snapshot(index->decoder, &after, error);
+    sparse_pool_give_back(index->pool, &index->decoder);
     if (ret < 0) {
         for (int64_t i = run->end; i < end; i++)
             index->covered[i] = 0;

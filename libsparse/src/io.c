@@ -365,6 +365,22 @@ int sparse_bytes_open_io(SparseBytes **bytes, const SparseIO *io, const char *na
     return ret;
 }
 
+int sparse_bytes_stamp(const SparseBytes *bytes, SparseStamp *stamp)
+{
+    struct stat status;
+
+    if (bytes->fd < 0 || fstat(bytes->fd, &status) < 0 || !S_ISREG(status.st_mode))
+        return 0;
+    *stamp = (SparseStamp){
+        .device = (uint64_t)status.st_dev,
+        .inode = (uint64_t)status.st_ino,
+        .size = (int64_t)status.st_size,
+        .modified_ns = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec,
+        .changed_ns = (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec,
+    };
+    return 1;
+}
+
 int64_t sparse_bytes_size(const SparseBytes *bytes)
 {
     return bytes->size;

@@ -35,6 +35,15 @@ int64_t sparse_bytes_size(const SparseBytes *bytes);
 int64_t sparse_bytes_read(SparseBytes *bytes, uint8_t *buffer, int64_t offset, int64_t size,
                           SparseError *error);
 
+/* What tells a file from others and from what it was before. */
+typedef struct SparseStamp {
+    uint64_t device, inode;
+    int64_t size, modified_ns, changed_ns;
+} SparseStamp;
+
+/* The file as it is now: 1, or 0 when the source is no regular file. Thread-safety: safe. */
+int sparse_bytes_stamp(const SparseBytes *bytes, SparseStamp *stamp);
+
 /* Bytes read from the source so far. Thread-safety: safe. */
 int64_t sparse_bytes_count(const SparseBytes *bytes);
 

@@ -188,9 +188,10 @@ done:
 /* ---- Frames ---- */
 
 /* Without closures: one frame after the other. */
-static int restart_frames(SparseReader *reader, const SparseRequest *request, SparseError *error)
+int sparse_reader_restart(SparseReader *reader, const struct SparseRequest *request,
+                          SparseError *error)
 {
-    SparseWorker *worker = &reader->workers[0];
+    SparseConverter *converter = NULL;
     int64_t *targets = NULL;
     size_t distinct = 0;
     size_t *next_slot = malloc((request->count + 1) * sizeof(*next_slot));
@@ -201,8 +202,8 @@ static int restart_frames(SparseReader *reader, const SparseRequest *request, Sp
         ret = sparse_fail_memory(error);
     if (ret >= 0)
         ret = sort_targets(reader, request->indices, request->count, &targets, &distinct, error);
-    if (ret >= 0 && !worker->converter)
-        ret = sparse_converter_create(&worker->converter, error);
+    if (ret >= 0)
+        ret = sparse_pool_converter(reader->pool, &converter, error);
     for (size_t i = 0; ret >= 0 && i < distinct; i++)
         first_slot[i] = SIZE_MAX;
     for (size_t slot = request->count; ret >= 0 && slot--;) {
@@ -220,8 +221,8 @@ static int restart_frames(SparseReader *reader, const SparseRequest *request, Sp
         reader->stats.decode_seconds += decoded - start;
         if (ret < 0)
             break;
-        ret = sparse_request_fill(request, worker->converter, reader->frame, next_slot,
-                                  first_slot[i], error);
+        ret =
+            sparse_request_fill(request, converter, reader->frame, next_slot, first_slot[i], error);
         if (ret < 0) {
             SparseError cause = *error;
 
@@ -232,16 +233,62 @@ static int restart_frames(SparseReader *reader, const SparseRequest *request, Sp
     reader->stats.pictures_reconstructed +=
         sparse_restart_decoded(reader->restart) - reader->restart_counted;
     reader->restart_counted = sparse_restart_decoded(reader->restart);
+    sparse_pool_give_back_converter(reader->pool, &converter);
     free(targets);
     free(next_slot);
     free(first_slot);
     return ret;
 }
 
+int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_t *failed,
+                        SparseError *error)
+{
+    SparseJob *jobs = calloc(count + 1, sizeof(*jobs));
+    SparsePlan **plans = calloc(count + 1, sizeof(SparsePlan *));
+    size_t begun = 0;
+    int ret = jobs && plans ? 0 : sparse_fail_memory(error);
+
+    for (; begun < count && ret >= 0; begun++) {
+        const SparseBatchItem *item = &items[begun];
+        const SparseRequest request = {
+            .indices = item->indices,
+            .targets = item->targets,
+            .count = item->count,
+            .format = item->format,
+            .width = item->width,
+            .height = item->height,
+        };
+        const SparseLog *previous = sparse_log_enter(&item->reader->log);
+
+        *failed = begun;
+        sparse_reader_check_identity(item->reader);
+        if (item->reader->index)
+            ret =
+                sparse_reader_plan(item->reader, item->indices, item->count, &plans[begun], error);
+        if (ret >= 0)
+            ret = sparse_job_begin(&jobs[begun], item->reader, plans[begun], &request, error);
+        sparse_log_leave(previous);
+    }
+    if (ret >= 0)
+        ret = sparse_work(jobs, count, threads, failed, error);
+    for (size_t i = 0; i < begun; i++) {
+        sparse_job_end(&jobs[i]);
+        sparse_plan_free(&plans[i]);
+        if (ret >= 0) {
+            items[i].reader->stats.requests++;
+            items[i].reader->stats.frames_returned += (int64_t)items[i].count;
+        }
+    }
+    free(jobs);
+    free(plans);
+    return ret;
+}
+
 int sparse_reader_frames(SparseReader *reader, const int64_t *indices, size_t count, int format,
                          const SparseTarget *targets, int width, int height, SparseError *error)
 {
-    const SparseRequest request = {
+    SparseBatchItem item = {
+        .reader = reader,
         .indices = indices,
         .targets = targets,
         .count = count,
@@ -249,21 +296,7 @@ int sparse_reader_frames(SparseReader *reader, const int64_t *indices, size_t co
         .width = width,
         .height = height,
     };
-    SparsePlan *plan;
-    int ret;
+    size_t failed;
 
-    if (reader->index) {
-        ret = sparse_reader_plan(reader, indices, count, &plan, error);
-        if (ret < 0)
-            return ret;
-        ret = sparse_work(reader, plan, &request, error);
-        sparse_plan_free(&plan);
-    } else {
-        ret = restart_frames(reader, &request, error);
-    }
-    if (ret < 0)
-        return ret;
-    reader->stats.requests++;
-    reader->stats.frames_returned += (int64_t)count;
-    return 0;
+    return sparse_reader_batch(&item, 1, reader->threads, &failed, error);
 }

@@ -9,18 +9,12 @@
 #define SPARSE_READER_H
 
 #include "convert.h"
-#include "decoder.h"
 #include "index.h"
 #include "linear.h"
 #include "log.h"
 #include "plan.h"
+#include "pool.h"
 #include "source.h"
-
-/* What one thread needs to reconstruct and convert. */
-typedef struct SparseWorker {
-    SparseDecoder *decoder;
-    SparseConverter *converter;
-} SparseWorker;
 
 #define SPARSE_MAX_THREADS 64
 
@@ -31,7 +25,9 @@ struct SparseReader {
     AVFrame *frame;         /* of restart */
     SparseLog log;
     int threads;
-    SparseWorker workers[SPARSE_MAX_THREADS];
+    SparsePool *pool;
+    SparseIdentity identity; /* of the stream, for kept pictures */
+    int shared;              /* others may have the same identity */
     SparseStats stats;
     int64_t restart_counted; /* of sparse_restart_decoded(), already in stats */
     SparseSourceCounters counted; /* as they were at the last reset */
@@ -45,15 +41,44 @@ int64_t sparse_reader_count(SparseReader *reader, SparseError *error);
 int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t count,
                        SparsePlan **plan, SparseError *error);
 
+struct SparseRequest;
+
+/* The request of a reader without closures: one frame after the other. */
+int sparse_reader_restart(SparseReader *reader, const struct SparseRequest *request,
+                          SparseError *error);
+
 /* See sparse_get_frames(). */
 int sparse_reader_frames(SparseReader *reader, const int64_t *indices, size_t count, int format,
                          const SparseTarget *targets, int width, int height, SparseError *error);
+
+/* See sparse_get_batch(). */
+int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_t *failed,
+                        SparseError *error);
 
 /* See sparse_frame_info() and sparse_frame_layout(). */
 int sparse_reader_frame_info(SparseReader *reader, int64_t first, int64_t count,
                              SparseFrameInfo *out, SparseError *error);
 int sparse_reader_layout(SparseReader *reader, int64_t index, int format, SparseLayout *layout,
                          SparseError *error);
+
+/* ---- Kept pictures ---- */
+
+/* Find out who the stream is; key as in SparseSettings. */
+void sparse_reader_identify(SparseReader *reader, const uint8_t *key, size_t key_size);
+
+/* See that a file is still what it was; if not, what is kept of it is left alone. */
+void sparse_reader_check_identity(SparseReader *reader);
+
+/* A new reference to a kept picture, or NULL. */
+FFSparsePicture *sparse_reader_kept(SparseReader *reader, int64_t picture);
+
+/* 1: sparse_reader_keep() may keep something. Thread-safety: safe. */
+int sparse_reader_keeps(const SparseReader *reader);
+
+/* Keep a picture that the decoder has just made, if it is worth it. frame shows it.
+ * Thread-safety: safe. */
+void sparse_reader_keep(SparseReader *reader, SparseDecoder *decoder, int64_t picture,
+                        FFSparsePicture *data, const AVFrame *frame);
 
 /* Monotonic clock. */
 double sparse_seconds(void);

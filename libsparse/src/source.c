@@ -337,6 +337,11 @@ void sparse_source_close(SparseSource **source)
     *source = NULL;
 }
 
+int sparse_source_stamp(const SparseSource *source, SparseStamp *stamp)
+{
+    return sparse_bytes_stamp(source->bytes, stamp);
+}
+
 /* ---- Facts ---- */
 
 const AVCodecParameters *sparse_source_codecpar(const SparseSource *source)

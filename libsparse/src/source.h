@@ -16,6 +16,7 @@
 #include <libavutil/rational.h>
 
 #include "error.h"
+#include "io.h"
 #include "sparse.h"
 
 typedef struct SparseSource SparseSource;
@@ -58,6 +59,9 @@ const char *sparse_source_name(const SparseSource *source);
 /* sparse_fail() with "NAME: frame N: " before the message. Thread-safety: safe. */
 int sparse_source_fail(const SparseSource *source, SparseError *error, int code, int64_t frame,
                        const char *format, ...) SPARSE_FORMAT_CHECK(5, 6);
+
+/* The file as it is now: 1, or 0 when the source is no regular file. Thread-safety: safe. */
+int sparse_source_stamp(const SparseSource *source, SparseStamp *stamp);
 
 /* Fill in all of *info but the member sparse. Strings are static or live as
  * long as the source. */

@@ -45,6 +45,7 @@ static int check_settings(const SparseSettings *settings, SparseError *error)
     CHECK(settings->threads >= 1 && settings->threads <= SPARSE_MAX_THREADS);
     CHECK(settings->stream_index >= -1);
     CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE);
+    CHECK(settings->key_size <= SPARSE_MAX_KEY && (settings->key || !settings->key_size));
     CHECK(settings->log_level >= SPARSE_LOG_ERROR && settings->log_level <= SPARSE_LOG_DEBUG);
     return 0;
 }
@@ -58,6 +59,12 @@ static SparseReader *create_reader(const SparseSettings *settings, SparseError *
         return NULL;
     }
     reader->threads = settings->threads;
+    if (settings->pool) {
+        reader->pool = sparse_pool_ref(settings->pool);
+    } else if (sparse_pool_create(&reader->pool, 0, error) < 0) {
+        free(reader);
+        return NULL;
+    }
     reader->log.callback = settings->log;
     reader->log.user = settings->log_user;
     reader->log.level = settings->log_level;
@@ -70,7 +77,7 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
     const enum AVCodecID codec = sparse_source_codecpar(reader->source)->codec_id;
 
     if (sparse_decoder_supports(codec))
-        return sparse_index_open(&reader->index, reader->source,
+        return sparse_index_open(&reader->index, reader->source, reader->pool,
                                  settings->index_mode == SPARSE_INDEX_LAZY, error);
     reader->frame = av_frame_alloc();
     if (!reader->frame)
@@ -102,6 +109,8 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
     ret = open_source;                                                                             \
     if (ret >= 0)                                                                                  \
         ret = finish_open(reader, settings, error);                                                \
+    if (ret >= 0)                                                                                  \
+        sparse_reader_identify(reader, settings->key, settings->key_size);                         \
     sparse_log_leave(previous);                                                                    \
     if (ret < 0) {                                                                                 \
         sparse_close(&reader);                                                                     \
@@ -149,14 +158,13 @@ void sparse_close(SparseReader **result)
         return;
     reader = *result;
     previous = sparse_log_enter(&reader->log);
-    for (int i = 0; i < SPARSE_MAX_THREADS; i++) {
-        sparse_decoder_close(&reader->workers[i].decoder);
-        sparse_converter_free(&reader->workers[i].converter);
-    }
     sparse_index_close(&reader->index);
     sparse_restart_close(&reader->restart);
     av_frame_free(&reader->frame);
     sparse_source_close(&reader->source);
+    if (reader->pool && !reader->shared)
+        sparse_cache_drop(sparse_pool_cache(reader->pool), &reader->identity);
+    sparse_pool_release(&reader->pool);
     sparse_log_leave(previous);
     free(reader);
     *result = NULL;
@@ -281,6 +289,27 @@ int sparse_get_frames(SparseReader *reader, const int64_t *indices, size_t count
     ret = sparse_reader_frames(reader, indices, count, format, targets, width, height, error);
     sparse_log_leave(previous);
     return ret;
+}
+
+int sparse_get_batch(SparseBatchItem *items, size_t count, int threads, size_t *failed,
+                     SparseError *error)
+{
+    size_t ignored;
+
+    WITH_ERROR(error);
+    CHECK(items || !count);
+    CHECK(threads >= 1 && threads <= SPARSE_MAX_THREADS);
+    if (!failed)
+        failed = &ignored;
+    for (size_t i = 0; i < count; i++) {
+        *failed = i;
+        CHECK(items[i].reader);
+        CHECK((items[i].indices && items[i].targets) || !items[i].count);
+        CHECK(is_format(items[i].format));
+        for (size_t k = 0; k < items[i].count; k++)
+            CHECK(items[i].targets[k].data);
+    }
+    return sparse_reader_batch(items, count, threads, failed, error);
 }
 
 /* ---- Linear decode ---- */

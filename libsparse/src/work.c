@@ -5,32 +5,36 @@
 #include "work.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <libavutil/frame.h>
 
-#define NO_SLOT SIZE_MAX
-
-/* One request under way, shared by its threads. */
+/* All jobs of one call, shared by its threads. */
 typedef struct Work {
-    SparseReader *reader;
-    const SparsePlan *plan;
-    const SparseRequest *request;
+    SparseJob *jobs;
+    size_t count;
+    int threads; /* at most */
 
-    size_t *slot_of_step;      /* [step_count] first of a chain of slots, or NO_SLOT */
-    size_t *next_slot;         /* [request->count] */
-    FFSparsePicture **pictures; /* [step_count] those still needed */
-    size_t *part_steps;        /* [step_count] steps, grouped by part */
-    size_t *part_first;        /* [part_count + 1] */
-
-    pthread_mutex_t lock; /* of what follows */
-    int next_part;
-    int code; /* of the first failure */
+    pthread_mutex_t lock; /* of what follows, and of the jobs' bookkeeping */
+    pthread_cond_t change;
+    size_t left; /* jobs that aren't finished */
+    size_t ready; /* steps that can be taken */
+    int idle;     /* threads that wait for such */
+    int code;     /* of the first failure */
+    size_t failed;
     SparseError *error;
-    int64_t reconstructed;
-    double decode_seconds, convert_seconds;
+    pthread_t helpers[SPARSE_MAX_THREADS];
+    int started;
 } Work;
+
+/* What one thread needs to reconstruct and convert. */
+typedef struct Worker {
+    Work *work;
+    SparseJob *job; /* that it took the last step of */
+    SparseDecoder *decoder;
+    SparseConverter *converter;
+    AVFrame *frame;
+} Worker;
 
 /* ---- Into the caller's memory ---- */
 
@@ -76,268 +80,294 @@ int sparse_request_fill(const SparseRequest *request, SparseConverter *converter
 
     if (ret >= 0)
         ret = sparse_convert_frame(converter, frame, request->format, done, error);
-    for (slot = next_slot[slot]; ret >= 0 && slot != NO_SLOT; slot = next_slot[slot])
+    for (slot = next_slot[slot]; ret >= 0 && slot != SPARSE_NO_SLOT; slot = next_slot[slot])
         ret = copy_slot(request, frame, done, &request->targets[slot], error);
     return ret;
 }
 
-/* ---- One thread ---- */
+/* ---- One step ---- */
 
-static int open_worker(SparseReader *reader, SparseWorker *worker, SparseError *error)
+static int equip(Worker *worker, SparseError *error)
 {
+    SparseReader *reader = worker->job->reader;
     int ret = 0;
 
     if (!worker->decoder)
-        ret = sparse_decoder_open(&worker->decoder, reader->source, error);
-    if (ret >= 0 && !worker->converter)
-        ret = sparse_converter_create(&worker->converter, error);
+        ret = sparse_pool_decoder(reader->pool, reader->source, &worker->decoder, error);
+    if (ret >= 0 && !worker->frame) {
+        worker->frame = av_frame_alloc();
+        if (!worker->frame)
+            ret = sparse_fail_memory(error);
+    }
     return ret;
 }
 
-/* Give the step's picture to the slots that wait for it. */
-static int deliver(Work *work, SparseWorker *worker, size_t step, double *seconds,
-                   SparseError *error)
+/* Give the step's picture, which worker->frame shows, to the slots that wait for it. */
+static int deliver(Worker *worker, size_t step, double *seconds, SparseError *error)
 {
     double start = sparse_seconds();
+    SparseJob *job = worker->job;
+    AVFrame *frame = worker->frame;
     SparsePicture picture;
-    AVFrame *frame;
-    int ret;
+    int ret = 0;
 
-    if (work->slot_of_step[step] == NO_SLOT)
-        return 0;
-    frame = av_frame_alloc();
-    if (!frame)
-        return sparse_fail_memory(error);
-    ret = ff_sparse_picture_frame(work->pictures[step], frame);
-    if (ret < 0)
-        ret = sparse_fail(error, sparse_code_from_av(ret, SPARSE_ERR_DECODE), -1,
-                          "the picture can't be cropped: %s", av_err2str(ret));
-    else
-        ret = 0;
-    if (sparse_index_picture(work->reader->index, work->plan->steps[step].picture, &picture) &&
+    if (!worker->converter)
+        ret = sparse_pool_converter(job->reader->pool, &worker->converter, error);
+    if (sparse_index_picture(job->reader->index, job->plan->steps[step].picture, &picture) &&
         picture.colors.known) {
         frame->color_range = picture.colors.range;
         frame->colorspace = picture.colors.space;
         frame->chroma_location = picture.colors.location;
     }
     if (ret >= 0)
-        ret = sparse_request_fill(work->request, worker->converter, frame, work->next_slot,
-                                  work->slot_of_step[step], error);
-    av_frame_free(&frame);
+        ret = sparse_request_fill(&job->request, worker->converter, frame, job->next_slot,
+                                  job->slot_of_step[step], error);
     *seconds += sparse_seconds() - start;
     return ret;
 }
 
-/* The pictures of step's direct references, in the order of its snapshot. */
-static void find_references(const Work *work, const SparsePlanStep *step,
-                            const FFSparseSnapshot *snapshot, FFSparsePicture **references)
+/* Have worker->frame show the step's picture. */
+static int show(Worker *worker, size_t step, SparseError *error)
 {
-    for (int i = 0; i < snapshot->nb_entries; i++) {
-        references[i] = NULL;
-        for (int k = 0; k < step->reference_count; k++) {
-            size_t reference = work->plan->references[step->reference_first + (size_t)k];
+    int ret = ff_sparse_picture_frame(worker->job->pictures[step], worker->frame);
 
-            if (work->plan->steps[reference].picture == snapshot->entries[i].id)
-                references[i] = work->pictures[reference];
-        }
-    }
+    if (ret < 0)
+        return sparse_fail(error, sparse_code_from_av(ret, SPARSE_ERR_DECODE), -1,
+                           "the picture can't be cropped: %s", av_err2str(ret));
+    return 0;
 }
 
-static int take_step(Work *work, SparseWorker *worker, size_t i, double *decode, double *convert,
-                     SparseError *error)
+static int is_direct_reference(const SparseJob *job, const SparsePlanStep *step, int64_t picture,
+                               size_t *reference)
+{
+    for (int k = 0; k < step->reference_count; k++) {
+        *reference = job->plan->references[step->reference_first + (size_t)k];
+        if (job->plan->steps[*reference].picture == picture)
+            return 1;
+    }
+    return 0;
+}
+
+static int reconstruct(Worker *worker, size_t i, double *seconds, SparseError *error)
 {
     FFSparsePicture *references[FF_SPARSE_MAX_ENTRIES];
-    const SparsePlanStep *step = &work->plan->steps[i];
-    const SparseIndex *index = work->reader->index;
+    SparseJob *job = worker->job;
+    const SparseIndex *index = job->reader->index;
+    const SparsePlanStep *step = &job->plan->steps[i];
     FFSparseSnapshot snapshot;
     SparsePicture picture;
     double start = sparse_seconds();
+    size_t reference;
     int ret;
 
     if (!sparse_index_picture(index, step->picture, &picture))
         return sparse_fail(error, SPARSE_ERR_DECODE, -1, "packet %lld holds no picture",
                            (long long)step->picture);
     sparse_index_snapshot(index, step->picture, &snapshot);
-    find_references(work, step, &snapshot, references);
+    for (int k = 0; k < snapshot.nb_entries; k++)
+        references[k] = is_direct_reference(job, step, snapshot.entries[k].id, &reference)
+                            ? job->pictures[reference]
+                            : NULL;
     ret = sparse_decoder_reconstruct(worker->decoder, &snapshot, references, step->picture,
-                                     picture.last_packet, &work->pictures[i], error);
-    *decode += sparse_seconds() - start;
-    if (ret < 0)
-        sparse_decoder_close(&worker->decoder); /* no later picture may feel what went wrong */
-    if (ret >= 0)
-        ret = deliver(work, worker, i, convert, error);
-
-    /* What nobody references later is no longer needed. */
-    for (int k = 0; k < step->reference_count; k++) {
-        size_t reference = work->plan->references[step->reference_first + (size_t)k];
-
-        if (work->plan->steps[reference].last_use == i)
-            ff_sparse_picture_unref(&work->pictures[reference]);
-    }
-    if (step->last_use == i)
-        ff_sparse_picture_unref(&work->pictures[i]);
+                                     picture.last_packet, &job->pictures[i], error);
+    *seconds += sparse_seconds() - start;
     return ret;
 }
 
-static void fail_work(Work *work, int code, size_t step, const SparseError *error)
-{
-    pthread_mutex_lock(&work->lock);
-    if (!work->code) {
-        int64_t frame =
-            step < work->plan->step_count ? sparse_plan_dependent(work->plan, step) : -1;
+/* ---- Threads ---- */
 
-        work->code = code;
-        if (error->frame >= 0 || code == SPARSE_ERR_SOURCE || code == SPARSE_ERR_MEMORY)
-            *work->error = *error; /* names the file already */
+static void *help(void *user);
+
+/* There are so many more steps than the caller is about to take itself. The lock is held. */
+static void offer(Work *work, size_t surplus)
+{
+    if (surplus && work->idle)
+        pthread_cond_broadcast(&work->change);
+    for (size_t i = (size_t)work->idle; i < surplus && work->started + 1 < work->threads; i++) {
+        if (pthread_create(&work->helpers[work->started], NULL, help, work))
+            work->threads = work->started + 1; /* fewer do it, too */
         else
-            sparse_source_fail(work->reader->source, work->error, code, frame, "%s",
-                               error->message);
+            work->started++;
     }
-    pthread_mutex_unlock(&work->lock);
 }
 
-/* Take parts until none is left or something failed. */
-static void work_through(Work *work, SparseWorker *worker)
+/*
+ * Take a step of the worker's job. Steps that depend on the picture are offered to others
+ * before it is converted.
+ */
+static int take_step(Worker *worker, size_t i, double *decode, double *convert, SparseError *error)
 {
-    double decode = 0, convert = 0;
-    int64_t reconstructed = 0;
-    SparseError error;
-    int ret;
+    Work *work = worker->work;
+    SparseJob *job = worker->job;
+    int wanted, shown, ret;
 
-    sparse_error_clear(&error);
-    ret = open_worker(work->reader, worker, &error);
-    if (ret < 0)
-        fail_work(work, ret, work->plan->step_count, &error);
+    if (!job->plan)
+        return sparse_reader_restart(job->reader, &job->request, error);
+    wanted = job->states[i] == SPARSE_STEP_WANTED;
+    shown = job->slot_of_step[i] != SPARSE_NO_SLOT;
 
-    for (;;) {
-        int part;
+    ret = equip(worker, error);
+    if (ret >= 0 && wanted)
+        ret = reconstruct(worker, i, decode, error);
+    if (ret >= 0 && (shown || sparse_reader_keeps(job->reader)))
+        ret = show(worker, i, error);
+    if (ret >= 0 && wanted) {
+        size_t ready;
+
+        sparse_reader_keep(job->reader, worker->decoder, job->plan->steps[i].picture,
+                           job->pictures[i], worker->frame);
+        pthread_mutex_lock(&work->lock);
+        ready = job->ready_count;
+        sparse_job_done(job, i);
+        work->ready += job->ready_count - ready;
+        ready = work->ready;
+        offer(work, shown || !ready ? ready : ready - 1);
+        pthread_mutex_unlock(&work->lock);
+    }
+    if (ret >= 0 && shown)
+        ret = deliver(worker, i, convert, error);
+    if (worker->frame)
+        av_frame_unref(worker->frame);
+    return ret;
+}
+
+/* The job to go on with: the same one as long as it has something to do, else that in the
+ * fewest hands. NULL: nothing can be done at the moment. The lock is held. */
+static SparseJob *choose_job(Work *work, SparseJob *job)
+{
+    SparseJob *best = NULL;
+
+    if (job && job->ready_count)
+        return job;
+    for (size_t i = 0; i < work->count; i++)
+        if (work->jobs[i].ready_count && (!best || work->jobs[i].workers < best->workers))
+            best = &work->jobs[i];
+    return best;
+}
+
+/* Make a job the worker's own. The lock is held. */
+static void change_job(Worker *worker, SparseJob *job)
+{
+    if (worker->job)
+        worker->job->workers--;
+    worker->job = job;
+    if (job)
+        job->workers++;
+}
+
+static void fail(Work *work, const SparseJob *job, int code, size_t step, const SparseError *error)
+{
+    if (work->code)
+        return;
+    work->code = code;
+    work->failed = (size_t)(job - work->jobs);
+    if (!job->plan || error->frame >= 0 || code == SPARSE_ERR_SOURCE || code == SPARSE_ERR_MEMORY)
+        *work->error = *error; /* names the file already */
+    else
+        sparse_source_fail(job->reader->source, work->error, code,
+                           sparse_plan_dependent(job->plan, step), "%s", error->message);
+}
+
+/* Take steps until none is left or something failed. */
+static void work_through(Work *work)
+{
+    const SparseLog *previous = sparse_log_enter(NULL);
+    Worker worker = {.work = work};
+
+    pthread_mutex_lock(&work->lock);
+    while (work->left && !work->code) {
+        SparseJob *job = choose_job(work, worker.job);
+        SparsePool *pool = worker.job ? worker.job->reader->pool : NULL;
+        double decode = 0, convert = 0;
+        SparseError error;
+        size_t step;
+        int ret, other;
+
+        if (!job) {
+            work->idle++;
+            pthread_cond_wait(&work->change, &work->lock);
+            work->idle--;
+            continue;
+        }
+        other = !worker.job || worker.job->reader != job->reader;
+        change_job(&worker, job);
+        step = sparse_job_take(job);
+        work->ready--;
+        pthread_mutex_unlock(&work->lock);
+
+        if (other) {
+            if (pool) {
+                sparse_pool_give_back(pool, &worker.decoder);
+                sparse_pool_give_back_converter(pool, &worker.converter);
+            }
+            sparse_log_enter(&job->reader->log);
+        }
+        sparse_error_clear(&error);
+        ret = take_step(&worker, step, &decode, &convert, &error);
 
         pthread_mutex_lock(&work->lock);
-        part = work->code ? work->plan->part_count : work->next_part++;
-        pthread_mutex_unlock(&work->lock);
-        if (part >= work->plan->part_count)
-            break;
-        for (size_t i = work->part_first[part]; i < work->part_first[part + 1]; i++) {
-            ret = take_step(work, worker, work->part_steps[i], &decode, &convert, &error);
-            if (ret < 0) {
-                fail_work(work, ret, work->part_steps[i], &error);
-                break;
-            }
-            reconstructed++;
+        job->decode_seconds += decode;
+        job->convert_seconds += convert;
+        if (ret < 0) {
+            fail(work, job, ret, step, &error);
+        } else if (job->plan) {
+            job->reconstructed += job->states[step] == SPARSE_STEP_WANTED;
+            if (job->slot_of_step[step] != SPARSE_NO_SLOT)
+                sparse_job_delivered(job, step);
         }
+        if (--job->left == 0)
+            work->left--;
+        if (!work->left || work->code)
+            pthread_cond_broadcast(&work->change);
     }
-
-    pthread_mutex_lock(&work->lock);
-    work->reconstructed += reconstructed;
-    work->decode_seconds += decode;
-    work->convert_seconds += convert;
     pthread_mutex_unlock(&work->lock);
-}
 
-typedef struct Helper {
-    Work *work;
-    SparseWorker *worker;
-    pthread_t thread;
-} Helper;
+    if (worker.job) {
+        sparse_pool_give_back(worker.job->reader->pool, &worker.decoder);
+        sparse_pool_give_back_converter(worker.job->reader->pool, &worker.converter);
+    }
+    av_frame_free(&worker.frame);
+    sparse_log_leave(previous);
+}
 
 static void *help(void *user)
 {
-    Helper *helper = user;
-    const SparseLog *previous = sparse_log_enter(&helper->work->reader->log);
-
-    work_through(helper->work, helper->worker);
-    sparse_log_leave(previous);
+    work_through(user);
     return NULL;
 }
 
-/* ---- The request ---- */
-
-static void chain_slots(Work *work)
+int sparse_work(SparseJob *jobs, size_t count, int threads, size_t *failed, SparseError *error)
 {
-    const SparseRequest *request = work->request;
-    const SparsePlan *plan = work->plan;
-
-    for (size_t i = 0; i < plan->step_count; i++)
-        work->slot_of_step[i] = NO_SLOT;
-    for (size_t slot = request->count; slot--;) {
-        size_t target =
-            sparse_lower_bound(plan->targets, plan->target_count, request->indices[slot]);
-        size_t step = sparse_plan_find(plan, plan->target_picture[target]);
-
-        work->next_slot[slot] = work->slot_of_step[step];
-        work->slot_of_step[step] = slot;
-    }
-}
-
-static void group_steps(Work *work)
-{
-    const SparsePlan *plan = work->plan;
-    size_t first = 0;
-
-    for (size_t i = 0; i < plan->step_count; i++)
-        work->part_first[plan->steps[i].part]++;
-    for (int part = 0; part <= plan->part_count; part++) {
-        size_t count = work->part_first[part];
-
-        work->part_first[part] = first;
-        first += count;
-    }
-    for (size_t i = 0; i < plan->step_count; i++)
-        work->part_steps[work->part_first[plan->steps[i].part]++] = i;
-    for (int part = plan->part_count; part > 0; part--)
-        work->part_first[part] = work->part_first[part - 1];
-    work->part_first[0] = 0;
-}
-
-int sparse_work(SparseReader *reader, const SparsePlan *plan, const SparseRequest *request,
-                SparseError *error)
-{
-    Work work = {.reader = reader, .plan = plan, .request = request, .error = error};
-    Helper helpers[SPARSE_MAX_THREADS];
-    int wanted = reader->threads < plan->part_count ? reader->threads : plan->part_count;
-    int started = 0;
+    Work work = {.jobs = jobs, .count = count, .threads = threads, .error = error};
 
     if (pthread_mutex_init(&work.lock, NULL))
         return sparse_fail_memory(error);
-    work.slot_of_step = malloc((plan->step_count + 1) * sizeof(*work.slot_of_step));
-    work.next_slot = malloc((request->count + 1) * sizeof(*work.next_slot));
-    work.pictures = calloc(plan->step_count + 1, sizeof(FFSparsePicture *));
-    work.part_steps = malloc((plan->step_count + 1) * sizeof(*work.part_steps));
-    work.part_first = calloc((size_t)plan->part_count + 2, sizeof(*work.part_first));
-    if (!work.slot_of_step || !work.next_slot || !work.pictures || !work.part_steps ||
-        !work.part_first) {
-        work.code = sparse_fail_memory(error);
-        goto done;
+    if (pthread_cond_init(&work.change, NULL)) {
+        pthread_mutex_destroy(&work.lock);
+        return sparse_fail_memory(error);
     }
-    chain_slots(&work);
-    group_steps(&work);
-
-    for (int i = 1; i < wanted; i++) {
-        Helper *helper = &helpers[started];
-
-        helper->work = &work;
-        helper->worker = &reader->workers[i];
-        if (pthread_create(&helper->thread, NULL, help, helper))
-            break; /* fewer do it, too */
-        started++;
+    for (size_t i = 0; i < count; i++) {
+        work.left += jobs[i].left > 0;
+        work.ready += jobs[i].ready_count;
     }
-    work_through(&work, &reader->workers[0]);
-    for (int i = 0; i < started; i++)
-        pthread_join(helpers[i].thread, NULL);
+    pthread_mutex_lock(&work.lock);
+    offer(&work, work.ready ? work.ready - 1 : 0);
+    pthread_mutex_unlock(&work.lock);
+    work_through(&work);
+    /* nobody starts helpers any more */
+    for (int i = 0; i < work.started; i++)
+        pthread_join(work.helpers[i], NULL);
 
-    reader->stats.pictures_reconstructed += work.reconstructed;
-    reader->stats.decode_seconds += work.decode_seconds;
-    reader->stats.convert_seconds += work.convert_seconds;
+    for (size_t i = 0; i < count; i++) {
+        SparseStats *stats = &jobs[i].reader->stats;
 
-done:
-    if (work.pictures)
-        for (size_t i = 0; i < plan->step_count; i++)
-            ff_sparse_picture_unref(&work.pictures[i]);
-    free(work.slot_of_step);
-    free(work.next_slot);
-    free(work.pictures);
-    free(work.part_steps);
-    free(work.part_first);
+        stats->pictures_reconstructed += jobs[i].reconstructed;
+        stats->pictures_from_cache += jobs[i].kept;
+        stats->decode_seconds += jobs[i].decode_seconds;
+        stats->convert_seconds += jobs[i].convert_seconds;
+    }
+    pthread_cond_destroy(&work.change);
     pthread_mutex_destroy(&work.lock);
+    *failed = work.failed;
     return work.code;
 }

@@ -210,8 +210,50 @@ def _make_layout(raw: Any) -> Layout:
     )
 
 
+class Pool:
+    """Idle decoders and kept pictures that readers share. Safe in several threads."""
+
+    def __init__(self, budget: int) -> None:
+        handle = ffi.new("SparsePool **")
+        error = ffi.new("SparseError *")
+        code = lib.sparse_pool_create(handle, budget, error)
+        if code < 0:
+            raise errors.from_code(code, _text(error.message), file="", frame=None)
+        # readers hold references of their own
+        self._handle: Any = ffi.gc(handle, lib.sparse_pool_release)
+
+    @property
+    def pointer(self) -> Any:
+        """The C handle."""
+        return self._handle[0]
+
+    def abandon(self) -> None:
+        """Forget the handle without a call into C: for a child process after a fork."""
+        ffi.gc(self._handle, None)
+
+    def set_budget(self, budget: int) -> None:
+        """Bytes of pictures to keep at most."""
+        lib.sparse_pool_set_budget(self.pointer, budget)
+
+    def clear(self) -> None:
+        """Free all that nobody uses."""
+        lib.sparse_pool_clear(self.pointer)
+
+    def facts(self) -> dict[str, int]:
+        """The members of SparsePoolFacts by name."""
+        raw = ffi.new("SparsePoolFacts *")
+        lib.sparse_pool_facts(self.pointer, raw)
+        return {
+            name: getattr(raw, name) for name, _ in ffi.typeof(raw[0]).fields if name != "reserved"
+        }
+
+
 class Reader:
-    """An open reader. Not for use by two threads at a time."""
+    """An open reader. Not for use by two threads at a time.
+
+    Without a pool it has one of its own, which keeps no pictures. key, at most 32 bytes, stands
+    for the bytes of a source that is no path.
+    """
 
     def __init__(
         self,
@@ -220,6 +262,8 @@ class Reader:
         stream_index: int | None,
         threads: int,
         index: str = "whole",
+        pool: Pool | None = None,
+        key: bytes = b"",
     ) -> None:
         self.source = source
         self._error = ffi.new("SparseError *")
@@ -233,6 +277,11 @@ class Reader:
         settings.log_level = _wanted_level()
         name = ffi.new("char[]", source.name.encode("utf-8", "surrogateescape"))
         settings.name = name
+        if pool is not None:
+            settings.pool = pool.pointer
+        if key:
+            settings.key = key_bytes = ffi.from_buffer("uint8_t[]", key)
+            settings.key_size = len(key_bytes)
         # all that the C side points to
         keep: list[Any] = [name, source]
         handle = ffi.new("SparseReader **")
@@ -276,7 +325,7 @@ class Reader:
             ffi.gc(self._handle, None)
             self._handle = None
 
-    def _check(self, code: int) -> int:
+    def _check(self, code: int, told: Any = None) -> int:
         failure = None
         if isinstance(self.source, FileSource):
             failure, self.source.failure = self.source.failure, None
@@ -284,7 +333,7 @@ class Reader:
                 raise failure  # KeyboardInterrupt and the like
         if code >= 0:
             return code
-        error = self._error[0]
+        error = self._error[0] if told is None else told[0]
         frame = error.frame if error.frame >= 0 else None
         message = _text(error.message) or _text(lib.sparse_code_name(code))
         raise errors.from_code(code, message, file=self.source.name, frame=frame) from failure
@@ -380,17 +429,8 @@ class Reader:
         count = len(indices)
         if count == 0:
             return
-        address = batch.__array_interface__["data"][0]
-        size, row_step = batch[0].nbytes, 0
-        if batch.ndim == 4:
-            row_step = batch.strides[1]
-            size = (batch.shape[1] - 1) * row_step + batch[0, 0].nbytes
         targets = ffi.new("SparseTarget[]", count)
-        for k in range(count):
-            target = targets[k]
-            target.data = ffi.cast("uint8_t *", address + k * batch.strides[0])
-            target.row_step = row_step
-            target.size = size
+        _fill_targets(targets, 0, batch)
         code = lib.sparse_get_frames(
             self._reader,
             ffi.from_buffer("int64_t[]", indices),
@@ -420,6 +460,74 @@ class Reader:
         handle = ffi.new("SparseLinear **")
         self._check(lib.sparse_linear_open(handle, self._reader, self._error))
         return LinearReader(self, handle)
+
+
+def _fill_targets(targets: Any, first: int, batch: NDArray[Any]) -> None:
+    """Have targets[first:] tell where the frames of a batch go; see `Reader.get_frames`."""
+    if not len(batch):
+        return
+    address = batch.__array_interface__["data"][0]
+    size, row_step = batch[0].nbytes, 0
+    if batch.ndim == 4:
+        row_step = batch.strides[1]
+        size = (batch.shape[1] - 1) * row_step + batch[0, 0].nbytes
+    for k in range(len(batch)):
+        target = targets[first + k]
+        target.data = ffi.cast("uint8_t *", address + k * batch.strides[0])
+        target.row_step = row_step
+        target.size = size
+
+
+@dataclass
+class Request:
+    """What `get_batch` asks of one reader: the frames of batches[k] are indices[k]."""
+
+    reader: Reader
+    pixel_format: str
+    width: int
+    height: int
+    indices: list[NDArray[np.int64]]
+    batches: list[NDArray[Any]]
+
+
+def get_batch(requests: list[Request], threads: int) -> tuple[int, errors.SparseError] | None:
+    """Carry out requests to any readers, side by side, in at most so many threads.
+
+    Returns None, or after a failure the number of the request and the error.
+    """
+    items = ffi.new("SparseBatchItem[]", len(requests))
+    error = ffi.new("SparseError *")
+    failed = ffi.new("size_t *")
+    keep = []
+    for item, request in zip(items, requests, strict=True):
+        indices = np.concatenate(request.indices)
+        targets = ffi.new("SparseTarget[]", len(indices))
+        first = 0
+        for batch in request.batches:
+            _fill_targets(targets, first, batch)
+            first += len(batch)
+        item.reader = request.reader._reader
+        item.indices = pointer = ffi.from_buffer("int64_t[]", indices)
+        item.targets = targets
+        item.count = len(indices)
+        item.format = FORMATS[request.pixel_format]
+        item.width, item.height = request.width, request.height
+        keep.append((indices, pointer, targets))
+    code = lib.sparse_get_batch(items, len(requests), threads, failed, error)
+    for k, request in enumerate(requests):
+        source = request.reader.source
+        if isinstance(source, FileSource) and source.failure is not None:
+            try:
+                request.reader._check(min(code, -1), error)
+            except errors.SparseError as failure:
+                return k, failure
+    if code >= 0:
+        return None
+    try:
+        requests[failed[0]].reader._check(code, error)
+    except errors.SparseError as failure:
+        return int(failed[0]), failure
+    return None
 
 
 class LinearReader:

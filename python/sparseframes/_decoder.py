@@ -8,13 +8,15 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparseframes import errors
 from sparseframes._binding import FORMATS, INDEX_MODES, Info, Layout, Reader
+from sparseframes._cache import hash_key, shared_pool
+from sparseframes._fetch import Fetch, native_fetch, pixel_fetch
 from sparseframes._indices import Timeline, as_index, as_indices, as_seconds
 from sparseframes._orientation import Orientation
 from sparseframes._source import FileSource, PathSource, make_source
@@ -52,6 +54,10 @@ class VideoDecoder:
             and takes the table's word for the number of a frame: for remote or very long files.
             A linear decode numbers otherwise if packets elsewhere give it no frame: damaged ones,
             and leading pictures that it drops at a splice.
+        cache_key: what stands for the bytes of a source that is no path: decoders with equal keys
+            share the pictures that are kept for later requests, see `set_cache_budget`, so their
+            bytes must be equal, too. A path needs none: its file is known by device, inode, size
+            and times. Without either, pictures are kept for this decoder alone.
 
     Thread-safety: a lock inside lets one thread at a time work; `close` waits for the others. After
     a fork a decoder of a path or of memory opens its source again in the child, one of a file-like
@@ -73,6 +79,7 @@ class VideoDecoder:
         pixel_format: PixelFormat = "rgb24",
         threads: int = 1,
         index: IndexMode = "whole",
+        cache_key: str | bytes | None = None,
     ) -> None:
         _check_option("index", index, tuple(INDEX_MODES))
         _check_option("dimension_order", dimension_order, ("NHWC", "NCHW"))
@@ -91,7 +98,9 @@ class VideoDecoder:
             "pixel_format": pixel_format,
             "threads": threads,
             "index": index,
+            "cache_key": cache_key,
         }
+        self._key = hash_key(cache_key)
         self._channels_first = dimension_order == "NCHW"
         self._format: str = pixel_format
         self._source = make_source(source)
@@ -174,6 +183,8 @@ class VideoDecoder:
                 stream_index=self._options["stream_index"],
                 threads=self._options["threads"],
                 index=self._options["index"],
+                pool=shared_pool(),
+                key=self._key,
             )
         return self._reader
 
@@ -455,15 +466,29 @@ class VideoDecoder:
 
     def _fetch(self, reader: Reader, indices: NDArray[np.int64], out: Any) -> FrameBatch:
         with self._index_errors(reader):
-            layout = self._layout(reader, indices)
-            fetch = self._fetch_native if self._format == "native" else self._fetch_pixels
-            data: FrameData = fetch(reader, indices, layout, out)
+            fetch = self._prepare(reader, indices, out)
+            reader.get_frames(indices, self._format, fetch.batch, fetch.width, fetch.height)
+            data = fetch.finish()
             table = reader.frame_info_at(indices) if self._table is None else self._table[indices]
         return FrameBatch(
             data,
             np.array(table["pts_seconds"], np.float64),
             np.array(table["duration_seconds"], np.float64),
             indices,
+        )
+
+    def _prepare(self, reader: Reader, indices: NDArray[np.int64], out: Any) -> Fetch:
+        """Room for these frames."""
+        layout = self._layout(reader, indices)
+        if self._format == "native":
+            return native_fetch(len(indices), layout, out)
+        return pixel_fetch(
+            len(indices),
+            layout,
+            _CHANNELS[self._format],
+            self._orientation,
+            out,
+            channels_first=self._channels_first,
         )
 
     def _layout(self, reader: Reader, indices: NDArray[np.int64]) -> Layout:
@@ -473,53 +498,6 @@ class VideoDecoder:
             return reader.layout(0, self._format)
         info = self._info
         return Layout(info.width, info.height, (), 0, info.pixel_format, info.bits_per_component)
-
-    def _fetch_pixels(
-        self, reader: Reader, indices: NDArray[np.int64], layout: Layout, out: Any
-    ) -> FrameData:
-        count, channels = len(indices), _CHANNELS[self._format]
-        shape = (count, layout.height, layout.width, channels)
-        width, height = self._orientation.size(layout.width, layout.height)
-        if out is not None:
-            order = (count, channels, height, width)
-            _check_out(out, order if self._channels_first else (count, height, width, channels))
-            final = out.transpose(0, 2, 3, 1) if self._channels_first else out
-        elif self._orientation.identity:
-            final = np.empty(shape, np.uint8)
-        else:
-            final = np.empty((count, height, width, channels), np.uint8)
-        if self._orientation.identity and _rows_together(final):
-            reader.get_frames(indices, self._format, final, layout.width, layout.height)
-        else:
-            coded = np.empty(shape, np.uint8)
-            reader.get_frames(indices, self._format, coded, layout.width, layout.height)
-            np.copyto(final, self._orientation.view(coded))
-        if out is not None:
-            final = out
-        elif self._channels_first:
-            final = final.transpose(0, 3, 1, 2)
-        return cast("NDArray[np.uint8]", final)
-
-    def _fetch_native(
-        self, reader: Reader, indices: NDArray[np.int64], layout: Layout, out: Any
-    ) -> Planes:
-        count = len(indices)
-        packed = np.empty((count, layout.size), np.uint8)
-        reader.get_frames(indices, "native", packed, layout.width, layout.height)
-        planes = []
-        for plane in layout.planes:
-            part = packed[:, plane.offset : plane.offset + plane.size]
-            planes.append(part.view(plane.dtype).reshape(count, *plane.shape))
-        if out is not None:
-            if len(out) != len(planes):
-                raise errors.ArgumentError(
-                    f"out must be a sequence of {len(planes)} arrays, one a plane"
-                )
-            for target, values in zip(out, planes, strict=True):
-                _check_out(target, values.shape, values.dtype)
-                np.copyto(target, values)
-            planes = list(out)
-        return Planes(planes, layout.pixel_format, layout.depth)
 
 
 _decoders: weakref.WeakSet[VideoDecoder] = weakref.WeakSet()
@@ -542,28 +520,6 @@ def _check_option(name: str, value: object, allowed: Sequence[str]) -> None:
         raise errors.ArgumentError(
             f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
         )
-
-
-def _check_out(out: Any, shape: tuple[int, ...], dtype: Any = np.uint8) -> None:
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out must be a NumPy array, not {type(out).__name__}")
-    if out.shape != shape or out.dtype != dtype:
-        raise errors.ArgumentError(
-            f"out must have shape {shape} and type {np.dtype(dtype)}, not {out.shape} and "
-            f"{out.dtype}"
-        )
-    if not out.flags.writeable:
-        raise errors.ArgumentError("out can't be written to")
-
-
-def _rows_together(frames: NDArray[Any]) -> bool:
-    """Whether the pixels of each row of [N, H, W, C] lie one after another, and rows apart."""
-    _, _, width, channels = frames.shape
-    return bool(
-        (channels == 1 or frames.strides[3] == 1)
-        and frames.strides[2] == channels
-        and frames.strides[1] >= width * channels
-    )
 
 
 def _known(value: Any) -> float | None:

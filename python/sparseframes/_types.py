@@ -165,6 +165,8 @@ class Stats:
         requests: calls for frames that reached the library.
         frames_returned: frames delivered, repeats included.
         pictures_reconstructed: pictures decoded to pixels.
+        pictures_from_cache: pictures that were kept from earlier requests, by this decoder or by
+            another one of the same file.
         state_only_packets: packets of which only the headers were read.
         packets_read, bytes_read: compressed data asked of the source.
         source_bytes: all bytes read from the source, its headers included.
@@ -182,6 +184,7 @@ class Stats:
     index_seconds: float = 0.0
     decode_seconds: float = 0.0
     convert_seconds: float = 0.0
+    pictures_from_cache: int = 0
 
 
 @dataclass

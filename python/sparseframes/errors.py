@@ -29,9 +29,11 @@ class SparseError(Exception):
         file: name of the file or source concerned, or None.
         frame: display index of the frame concerned, or None.
         code: the C library's result code, 0 where the error was found in Python.
+        item: number of the item of `decode_batch` concerned, or None.
     """
 
     default_code = 0
+    item: int | None = None
 
     def __init__(
         self,

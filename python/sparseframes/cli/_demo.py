@@ -14,7 +14,7 @@ import click
 import numpy as np
 from rich.table import Table
 
-from sparseframes import VideoDecoder
+from sparseframes import VideoDecoder, set_cache_budget
 from sparseframes.cli import _clips
 from sparseframes.cli._common import Bar, console, json_option, need, print_json
 from sparseframes.cli._rivals import Linear, Seek
@@ -74,6 +74,7 @@ def measure(
     path: str, requests: int, size: int, seed: int, progress: Callable[[float], Any]
 ) -> dict[str, Any]:
     """Time the same random requests three ways, one thread each, and compare the pixels."""
+    set_cache_budget(0)  # the rivals keep nothing from one request to the next
     with VideoDecoder(path) as decoder:
         count = len(decoder)
         rng = random.Random(seed)

@@ -1,0 +1,201 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Steps that can be taken ---- */
+
+static void push_ready(SparseJob *job, size_t step)
+{
+    size_t i = job->ready_count++;
+
+    while (i && job->ready[(i - 1) / 2] > step) {
+        job->ready[i] = job->ready[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    job->ready[i] = step;
+}
+
+size_t sparse_job_take(SparseJob *job)
+{
+    size_t top = job->ready[0], last = job->ready[--job->ready_count], i = 0;
+
+    for (;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= job->ready_count)
+            break;
+        if (child + 1 < job->ready_count && job->ready[child + 1] < job->ready[child])
+            child++;
+        if (last <= job->ready[child])
+            break;
+        job->ready[i] = job->ready[child];
+        i = child;
+    }
+    job->ready[i] = last;
+    return top;
+}
+
+/* ---- Setting up ---- */
+
+static const size_t *references_of(const SparseJob *job, size_t step)
+{
+    return job->plan->references + job->plan->steps[step].reference_first;
+}
+
+/* All arrays in one piece of memory. */
+static int allocate(SparseJob *job, SparseError *error)
+{
+    const size_t steps = job->plan->step_count, slots = job->request.count;
+    const size_t references = job->plan->references_count;
+    const size_t most = SIZE_MAX / 128;
+    size_t *sizes;
+
+    if (steps > most || slots > most || references > most)
+        return sparse_fail_memory(error);
+    job->memory = calloc(1, steps * sizeof(FFSparsePicture *) +
+                                (3 * steps + 2 + slots + references) * sizeof(size_t) +
+                                2 * steps * sizeof(int32_t) + steps);
+    if (!job->memory)
+        return sparse_fail_memory(error);
+    job->pictures = job->memory;
+    sizes = (size_t *)(job->pictures + steps);
+    job->slot_of_step = sizes;
+    job->ready = job->slot_of_step + steps;
+    job->user_first = job->ready + steps;
+    job->next_slot = job->user_first + steps + 2;
+    job->users = job->next_slot + slots;
+    job->waiting = (int32_t *)(job->users + references);
+    job->uses = job->waiting + steps;
+    job->states = (unsigned char *)(job->uses + steps);
+    return 0;
+}
+
+static void chain_slots(SparseJob *job)
+{
+    const SparsePlan *plan = job->plan;
+
+    for (size_t i = 0; i < plan->step_count; i++)
+        job->slot_of_step[i] = SPARSE_NO_SLOT;
+    for (size_t slot = job->request.count; slot--;) {
+        size_t target =
+            sparse_lower_bound(plan->targets, plan->target_count, job->request.indices[slot]);
+        size_t step = sparse_plan_find(plan, plan->target_picture[target]);
+
+        job->next_slot[slot] = job->slot_of_step[step];
+        job->slot_of_step[step] = slot;
+    }
+}
+
+/* What a kept picture depends on need not be there. */
+static void find_wanted(SparseJob *job)
+{
+    for (size_t i = job->plan->step_count; i--;) {
+        const size_t *references = references_of(job, i);
+
+        if (job->slot_of_step[i] == SPARSE_NO_SLOT && !job->states[i])
+            continue;
+        job->states[i] = SPARSE_STEP_WANTED;
+        job->pictures[i] = sparse_reader_kept(job->reader, job->plan->steps[i].picture);
+        if (job->pictures[i]) {
+            job->states[i] = SPARSE_STEP_KEPT;
+            job->kept++;
+            continue;
+        }
+        for (int k = 0; k < job->plan->steps[i].reference_count; k++)
+            job->states[references[k]] = SPARSE_STEP_WANTED;
+    }
+}
+
+static void count_uses(SparseJob *job)
+{
+    const size_t steps = job->plan->step_count;
+
+    for (size_t i = 0; i < steps; i++) {
+        const size_t *references = references_of(job, i);
+        int delivered = job->slot_of_step[i] != SPARSE_NO_SLOT;
+
+        job->uses[i] += delivered;
+        if (job->states[i] == SPARSE_STEP_WANTED)
+            for (int k = 0; k < job->plan->steps[i].reference_count; k++) {
+                job->uses[references[k]]++;
+                job->waiting[i] += job->states[references[k]] == SPARSE_STEP_WANTED;
+                job->user_first[references[k] + 2]++;
+            }
+        if (job->states[i] == SPARSE_STEP_WANTED ||
+            (job->states[i] == SPARSE_STEP_KEPT && delivered)) {
+            job->left++;
+            if (!job->waiting[i])
+                push_ready(job, i);
+        }
+    }
+    /* a step's users stand behind those of the steps before it */
+    for (size_t i = 2; i < steps + 2; i++)
+        job->user_first[i] += job->user_first[i - 1];
+    for (size_t i = 0; i < steps; i++)
+        if (job->states[i] == SPARSE_STEP_WANTED)
+            for (int k = 0; k < job->plan->steps[i].reference_count; k++)
+                job->users[job->user_first[references_of(job, i)[k] + 1]++] = i;
+}
+
+int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *plan,
+                     const SparseRequest *request, SparseError *error)
+{
+    int ret;
+
+    *job = (SparseJob){.reader = reader, .plan = plan, .request = *request};
+    if (!plan) {
+        job->left = 1;
+        job->memory = calloc(1, sizeof(size_t));
+        if (!job->memory)
+            return sparse_fail_memory(error);
+        job->ready = job->memory;
+        job->ready_count = 1;
+        return 0;
+    }
+    ret = allocate(job, error);
+    if (ret < 0)
+        return ret;
+    chain_slots(job);
+    find_wanted(job);
+    count_uses(job);
+    return 0;
+}
+
+void sparse_job_end(SparseJob *job)
+{
+    if (job->plan && job->pictures)
+        for (size_t i = 0; i < job->plan->step_count; i++)
+            ff_sparse_picture_unref(&job->pictures[i]);
+    free(job->memory);
+    job->memory = NULL;
+    job->pictures = NULL;
+}
+
+/* ---- Going on ---- */
+
+static void drop_use(SparseJob *job, size_t step)
+{
+    if (--job->uses[step] == 0)
+        ff_sparse_picture_unref(&job->pictures[step]);
+}
+
+void sparse_job_done(SparseJob *job, size_t step)
+{
+    const size_t *references = references_of(job, step);
+
+    for (size_t i = job->user_first[step]; i < job->user_first[step + 1]; i++)
+        if (--job->waiting[job->users[i]] == 0)
+            push_ready(job, job->users[i]);
+    for (int k = 0; k < job->plan->steps[step].reference_count; k++)
+        drop_use(job, references[k]);
+}
+
+void sparse_job_delivered(SparseJob *job, size_t step)
+{
+    drop_use(job, step);
+}
