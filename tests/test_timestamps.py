@@ -109,22 +109,22 @@ def test_variable_rate_goes_by_the_table(clip: Clip) -> None:
 
 
 def test_timeline() -> None:
-    line = Timeline(np.array([0.0, 1.0, 1.0, 3.0]), 0.5)
+    line = Timeline(np.array([0.0, 1.0, 1.0, 3.0]), 3.5)
     assert [line.find(t) for t in (0, 0.5, 1, 2.9, 3, 3.4)] == [0, 0, 2, 2, 3, 3]
     assert line.find(3.5) is None
     assert line.find(-0.1) is None
     assert line.between(0.5, 3.0).tolist() == [0, 1, 2]
     assert line.between(1.0, 3.0).tolist() == [2]
     # a last frame of unknown duration can be had at its own time
-    assert Timeline(np.array([0.0, 1.0]), 0.0).find(1.0) == 1
+    assert Timeline(np.array([0.0, 1.0]), 1.0).find(1.0) == 1
     # without order
-    line = Timeline(np.array([0.0, 2.0, 1.0, 3.0]), 1.0)
+    line = Timeline(np.array([0.0, 2.0, 1.0, 3.0]), 4.0)
     assert [line.find(t) for t in (0.5, 1.5, 2.5, 3.5)] == [0, 0, 2, 3]
-    line = Timeline(np.array([0.0, np.nan, 2.0]), 1.0)
+    line = Timeline(np.array([0.0, np.nan, 2.0]), 3.0)
     assert line.find(2.5) == 2
     assert line.find(5.0) is None
 
 
 def test_no_timestamps() -> None:
-    line = Timeline(np.array([np.nan, np.nan]), 0.0)
+    line = Timeline(np.array([np.nan, np.nan]), np.nan)
     assert line.find(0.0) is None

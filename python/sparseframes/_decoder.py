@@ -224,7 +224,7 @@ class VideoDecoder:
                 first = reader.frame_info(0, 1)[0]
                 last = reader.frame_info(count - 1, 1)[0]
                 begin = _known(first["pts_seconds"])
-                end = _known(last["pts_seconds"] + last["duration_seconds"])
+                end = _known(_end_seconds(info, last))
         return _make_metadata(info, count, begin, end)
 
     @property
@@ -428,7 +428,7 @@ class VideoDecoder:
                 raise errors.UnsupportedError(
                     f"{self._source.name}: the stream has no timestamps", file=self._source.name
                 )
-            self._timeline = Timeline(pts, float(table["duration_seconds"][-1]))
+            self._timeline = Timeline(pts, _end_seconds(self._info, table[-1]))
         return self._timeline
 
     def _absolute(self, reader: Reader, indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -520,6 +520,14 @@ def _check_option(name: str, value: object, allowed: Sequence[str]) -> None:
         raise errors.ArgumentError(
             f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}"
         )
+
+
+def _end_seconds(info: Info, last: Any) -> float:
+    """When a frame ends, rounded once: NaN if its time is not known."""
+    if np.isnan(last["pts_seconds"]):
+        return float("nan")
+    ticks = int(last["pts"]) + int(last["duration"])
+    return ticks * info.time_base_num / info.time_base_den
 
 
 def _known(value: Any) -> float | None:

@@ -66,14 +66,12 @@ class Timeline:
     its duration.
     """
 
-    def __init__(self, pts: NDArray[np.float64], last_duration: float) -> None:
+    def __init__(self, pts: NDArray[np.float64], end: float) -> None:
         self.pts = pts
         self.begin = float(np.nanmin(pts)) if not np.isnan(pts).all() else float("nan")
         self._ordered = bool((np.diff(pts) >= 0).all()) and not np.isnan(pts).any()
-        self._until = np.append(pts[1:], pts[-1] + last_duration)
-        if last_duration <= 0:
-            # an unknown duration: at least the frame's own time is its own
-            self._until[-1] = np.nextafter(pts[-1], np.inf)
+        # an unknown duration: at least the frame's own time is its own
+        self._until = np.append(pts[1:], max(end, np.nextafter(pts[-1], np.inf)))
         self.end = float(np.nanmax(self._until)) if not np.isnan(pts).all() else float("nan")
 
     def find(self, seconds: float) -> int | None:
