@@ -13,6 +13,7 @@ from sparseframes.cli._common import Failure
 from sparseframes.cli._demo import demo
 from sparseframes.cli._frames import frames
 from sparseframes.cli._info import info
+from sparseframes.cli._lerobot import lerobot
 from sparseframes.cli._plan import plan
 from sparseframes.cli._transcode import check_ddra, transcode
 from sparseframes.cli._validate import validate
@@ -27,7 +28,7 @@ def app() -> None:
     """Exact frames from video files, decoding no more than they need."""
 
 
-for command in (info, plan, frames, validate, transcode, check_ddra, demo):
+for command in (info, plan, frames, validate, transcode, check_ddra, lerobot, demo):
     app.add_command(command)
 
 

@@ -1,0 +1,118 @@
+"""``sparseframes lerobot``: what is done with LeRobot's data sets."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table
+
+from sparseframes.cli._common import Bar, console, json_option, print_json
+
+if TYPE_CHECKING:
+    from sparseframes.lerobot import ConvertResult
+
+
+@click.group()
+def lerobot() -> None:
+    """Work on LeRobot's data sets."""
+
+
+@lerobot.command()
+@click.argument("root")
+@click.argument("dest")
+@click.option("--codec", type=click.Choice(["hevc", "h264"]), default="hevc", show_default=True)
+@click.option(
+    "--period",
+    type=click.IntRange(2, 128),
+    default=32,
+    show_default=True,
+    help="Frames from one anchor to the next.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(["compact", "balanced", "fast"]),
+    default="balanced",
+    show_default=True,
+)
+@click.option("--crf", type=float, help="Constant quality; the profile's if not given.")
+@click.option("--preset", help="The encoder's preset; the profile's if not given.")
+@click.option("--tune", help="The encoder's tune; the profile's if not given.")
+@click.option(
+    "--idr",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Start anew every so many periods, for players that seek.",
+)
+@click.option("--threads", type=click.IntRange(1), help="Threads of one encoder.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Files at once.")
+@click.option("--resume", is_flag=True, help="Go on after an earlier run.")
+@click.option("--restart", is_flag=True, help="Drop what an earlier run left.")
+@json_option
+def convert(root: str, dest: str, as_json: bool, **options: Any) -> int:
+    """Make of the data set ROOT one in DEST of which any frame costs at most three pictures.
+
+    All videos are encoded again, with the same frames at the same times; the rest is copied. DEST
+    is there whole or not at all: what an interrupted run has finished waits in a hidden folder
+    beside it for the same command with --resume. Videos of depth are copied.
+    """
+    from sparseframes.lerobot import convert as convert_dataset
+
+    with _terminable(), Bar("encoding", hidden=as_json) as bar:
+        result = convert_dataset(root, dest, progress=bar, **options)
+    if as_json:
+        values = dataclasses.asdict(result)
+        for video, listed in zip(result.videos, values["videos"], strict=True):
+            listed["ratio"] = video.ratio
+        print_json(values)
+        return 0
+    if result.videos:
+        console().print(_table(result))
+    count = len(result.videos) + result.resumed
+    parts = [f"{dest}: {count} video{'s' if count != 1 else ''}"]
+    if result.resumed:
+        parts.append(f"{result.resumed} of them from an earlier run")
+    parts.append(f"{result.bytes_before / 1e6:.2f} -> {result.bytes_after / 1e6:.2f} MB")
+    parts.append(f"{result.copied} other files copied")
+    console().print(", ".join(parts), markup=False, soft_wrap=True)
+    return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A SIGTERM stops the encoders and leaves nothing half written, as an interruption does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    old = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)
+
+
+def _table(result: ConvertResult) -> Table:
+    table = Table("video", "frames", "MB before", "MB after", "ratio", "pictures a frame")
+    for video in result.videos:
+        before = video.amplification_before
+        table.add_row(
+            os.path.relpath(video.target, result.dest),
+            str(video.frames),
+            f"{video.bytes_before / 1e6:.2f}",
+            f"{video.bytes_after / 1e6:.2f}",
+            f"{video.ratio:.2f}",
+            f"{'?' if before is None else f'{before:.1f}'} -> {video.amplification_after:.2f}",
+        )
+    return table
