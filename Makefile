@@ -9,9 +9,9 @@ BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
 C_FILES = $(shell find libsparse tests bench -name '*.[ch]' 2> /dev/null)
-PY_FILES = $(wildcard python tests tools bench)
+PY_FILES = $(wildcard python tests tools bench docs/examples)
 
-.PHONY: help demo test test-c test-python test-patches lint format sanitize bench build encoder tools package clean
+.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot lint format sanitize bench build encoder tools package clean
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -41,6 +41,12 @@ test-c: build ## the C tests
 
 test-python: package ## the Python tests, against the installed package
 	python -m pytest tests
+
+test-torch: tools ## the tests that need torch, in an environment of its own (1.5 GB, in the cache)
+	python tools/extra_env.py torch
+
+test-lerobot: tools ## the newest LeRobot with this reader in its place, likewise (6 GB)
+	python tools/extra_env.py lerobot
 
 sanitize: tools ## the C tests with AddressSanitizer and UBSan, FFmpeg's code included
 	python tools/build_ffmpeg.py --sanitize

@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import sparseframes
 from sparseframes import _native
 
@@ -16,13 +18,41 @@ def test_versions_agree() -> None:
     assert sparseframes.__version__ == version("sparseframes") == library
 
 
-def test_import_needs_no_extra() -> None:
+EXTRAS = ("click", "rich", "av", "PIL", "pyarrow", "fsspec", "lerobot", "torch")
+
+
+@pytest.mark.parametrize("module", ["sparseframes", "sparseframes.lerobot"])
+def test_import_needs_no_extra(module: str) -> None:
+    code = f"import sys\nfor name in {EXTRAS}: sys.modules[name] = None\nimport {module}\n"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "module", ["sparseframes", "sparseframes.lerobot", "sparseframes.cli._app"]
+)
+def test_import_brings_no_torch(module: str) -> None:
+    code = f"import sys\nimport {module}\nprint('torch' in sys.modules, 'pyarrow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_missing_extras_are_named() -> None:
     code = (
         "import sys\n"
-        "for name in ('click', 'rich', 'av', 'torch', 'PIL'): sys.modules[name] = None\n"
-        "import sparseframes\n"
+        "for name in ('torch', 'pyarrow'): sys.modules[name] = None\n"
+        "import sparseframes.lerobot as lerobot\n"
+        "def told(call, *arguments):\n"
+        "    try: call(*arguments)\n"
+        "    except ImportError as error: print(error)\n"
+        "told(lerobot.decode_video_frames, 'x.mp4', [0.0], 1e-4)\n"
+        "told(__import__, 'sparseframes.torch')\n"
+        "told(lerobot._layout.need_parquet)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert "pip install 'sparseframes[torch]'" in lines[0]
+    assert "pip install 'sparseframes[torch]'" in lines[1]
+    assert "pip install 'sparseframes[lerobot]'" in lines[2]
 
 
 def test_extension_exports_its_entry_only() -> None:

@@ -23,16 +23,21 @@ def strings(text: str, table: str, key: str) -> list[str]:
     return re.findall(r'"([^"]*)"', found[1])
 
 
+def names(*groups: str) -> list[str]:
+    """What the package itself and these groups need."""
+    text = PYPROJECT.read_text(encoding="utf-8")
+    found = strings(text, "project", "dependencies")
+    for group in groups:
+        if group == "build":
+            found += strings(text, "build-system", "requires")
+        else:
+            found += strings(text, "project.optional-dependencies", group)
+    return list(dict.fromkeys(found))
+
+
 def main() -> None:
     """Print them."""
-    text = PYPROJECT.read_text(encoding="utf-8")
-    names = strings(text, "project", "dependencies")
-    for group in sys.argv[1:]:
-        if group == "build":
-            names += strings(text, "build-system", "requires")
-        else:
-            names += strings(text, "project.optional-dependencies", group)
-    print("\n".join(dict.fromkeys(names)))
+    print("\n".join(names(*sys.argv[1:])))
 
 
 if __name__ == "__main__":
