@@ -4,6 +4,9 @@
 The result goes to ``$XDG_CACHE_HOME/sparseframes/ffmpeg/<key>``, where the key is a hash of all
 that decides what is built, so a second call finds it in no time. The last line on stdout is that
 folder. With ``--dev`` a source tree that is being worked on is built incrementally instead.
+
+AV1 is decoded by dav1d, an unpatched release built the same way into
+``$XDG_CACHE_HOME/sparseframes/dav1d/<key>`` and put beside FFmpeg's libraries.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fetch_source import SOURCES, FetchError, cache_dir, fetch, note
@@ -29,6 +33,7 @@ from fetch_source import SOURCES, FetchError, cache_dir, fetch, note
 ROOT = Path(__file__).resolve().parent.parent
 SERIES = ROOT / "ffmpeg-patches" / "ffmpeg"
 SOURCE = SOURCES["ffmpeg"]
+DAV1D = SOURCES["dav1d"]
 
 # Headers of the patched tree that upstream does not install and libsparse includes.
 PRIVATE_HEADERS = ("libavcodec/sparsedec.h", "libavformat/sparse_mov.h")
@@ -37,10 +42,10 @@ PRIVATE_HEADERS = ("libavcodec/sparsedec.h", "libavformat/sparse_mov.h")
 NOMINAL_PREFIX = "/sparse-ffmpeg"
 
 COMPONENTS = {
-    "decoder": "h264 hevc mpeg4 mpeg2video mpeg1video h263 flv vp8 vp9 mjpeg ffv1 prores png "
-    "rawvideo",
+    "decoder": "h264 hevc libdav1d mpeg4 mpeg2video mpeg1video h263 flv vp8 vp9 mjpeg ffv1 prores "
+    "png rawvideo",
     "parser": "h264 hevc av1 mpeg4video mpegvideo h263 vp8 vp9 mjpeg png aac",
-    "demuxer": "mov matroska mpegts mpegps avi flv ivf obu h264 hevc m4v mpegvideo mjpeg "
+    "demuxer": "mov matroska mpegts mpegps avi flv ivf obu av1 h264 hevc m4v mpegvideo mjpeg "
     "image_png_pipe image_jpeg_pipe",
     "bsf": "extract_extradata h264_mp4toannexb hevc_mp4toannexb vp9_superframe_split "
     "av1_frame_merge av1_frame_split",
@@ -52,7 +57,15 @@ OPTIONS = """
     --disable-avdevice --disable-avfilter --disable-postproc --disable-swresample
     --disable-network --disable-iconv
     --enable-avformat --enable-avcodec --enable-swscale --enable-zlib --enable-pthreads
+    --enable-libdav1d --pkg-config-flags=--static
     --enable-runtime-cpudetect --enable-pic --enable-static --disable-shared --disable-stripping
+"""
+
+# dav1d hides all but its interface by itself; linking libsparse hides that, too.
+DAV1D_OPTIONS = """
+    --default-library=static --buildtype=release -Db_ndebug=true -Db_staticpic=true
+    -Denable_tools=false -Denable_tests=false -Denable_examples=false -Denable_docs=false
+    -Dlibdir=lib
 """
 
 TOOLS = {
@@ -60,6 +73,9 @@ TOOLS = {
     "nasm": "nasm",
     "patch": "patch",
     "ar": "binutils",
+    "pkg-config": "pkg-config",
+    "meson": "meson",
+    "ninja": "ninja-build",
 }
 
 
@@ -128,12 +144,22 @@ def series(folder: Path = SERIES) -> list[Path]:
 def build_key(options: list[str]) -> str:
     """A hash of all that decides what is built."""
     patches = [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in series()]
-    command = compiler()
     parts = {
         "source": [SOURCE.version, SOURCE.sha256],
+        "dav1d": [DAV1D.version, DAV1D.sha256],
         "patches": patches,
         "options": options,
         "headers": PRIVATE_HEADERS,
+        **machine(),
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return f"{SOURCE.version}-{digest[:20]}"
+
+
+def machine() -> dict[str, object]:
+    """What of the machine decides what is built."""
+    command = compiler()
+    return {
         "compiler": [
             output(*command, "--version").partition("\n")[0],
             output(*command, "-dumpfullversion"),
@@ -142,8 +168,6 @@ def build_key(options: list[str]) -> str:
         "flags": [os.environ.get(name, "") for name in ("CFLAGS", "LDFLAGS")],
         "nasm": output("nasm", "--version"),
     }
-    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    return f"{SOURCE.version}-{digest[:20]}"
 
 
 def run(command: list[str], cwd: Path, log: Path, env: dict[str, str] | None = None) -> None:
@@ -214,13 +238,55 @@ def apply_patches(tree: Path, patches: list[Path], *, allow_offset: bool = True)
             )
 
 
-def configure(source: Path, build: Path, options: list[str], log: Path) -> None:
-    """Run FFmpeg's configure."""
-    run([str(source / "configure"), *options], build, log, build_environment())
+def configure(source: Path, build: Path, options: list[str], dav1d: Path, log: Path) -> None:
+    """Run FFmpeg's configure, with dav1d where it finds it and no other library."""
+    env = {**build_environment(), "PKG_CONFIG_LIBDIR": str(dav1d / "lib/pkgconfig")}
+    env.pop("PKG_CONFIG_PATH", None)
+    run([str(source / "configure"), *options], build, log, env)
 
 
-def make_install(source: Path, build: Path, prefix: Path, log: Path) -> None:
-    """Compile and install the libraries and their headers into prefix."""
+def build_dav1d(*, sanitize: bool, debug: bool, named: Path | None = None) -> Path:
+    """Build dav1d as a static library, or find it built; return where it is installed."""
+    options = DAV1D_OPTIONS.split()
+    if sanitize:
+        options += ["-Db_sanitize=address,undefined", "-Db_lundef=false"]
+    if sanitize or debug:
+        options += ["-Ddebug=true"]
+    parts = {"source": [DAV1D.version, DAV1D.sha256], "options": options, **machine()}
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    home = cache_dir() / "dav1d"
+    prefix = home / f"{DAV1D.version}-{digest[:20]}"
+    if prefix.is_dir():
+        return prefix
+    with locked(home / f"{prefix.name}.lock"):
+        if prefix.is_dir():
+            return prefix
+        archive = fetch(DAV1D, named)
+        log = home / f"{prefix.name}.log"
+        log.unlink(missing_ok=True)
+        note(f"building dav1d {DAV1D.version} (log: {log})")
+        work = home / f"{prefix.name}.build"
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            tree = extract(archive, work)
+            build, made = work / "build", work / "prefix"
+            env = {**build_environment(), "CC": shlex.join(compiler())}
+            setup = ["meson", "setup", *options, f"--prefix={made}", str(build), str(tree)]
+            run(setup, work, log, env)
+            run(["meson", "compile", "-C", str(build), f"-j{jobs()}"], work, log, env)
+            run(["meson", "install", "-C", str(build), "--no-rebuild"], work, log, env)
+            pc = made / "lib/pkgconfig/dav1d.pc"
+            text = re.sub(r"(?m)^prefix=.*$", "prefix=${pcfiledir}/../..", pc.read_text("utf-8"))
+            pc.write_text(text, "utf-8")
+            shutil.copy2(tree / "COPYING", made / "COPYING")
+            made.replace(prefix)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return prefix
+
+
+def make_install(source: Path, build: Path, prefix: Path, dav1d: Path, log: Path) -> None:
+    """Compile and install the libraries and their headers into prefix, dav1d's among them."""
     env = build_environment()
     run(["make", f"-j{jobs()}"], build, log, env)
     with tempfile.TemporaryDirectory(prefix="stage-", dir=build) as temporary:
@@ -230,6 +296,7 @@ def make_install(source: Path, build: Path, prefix: Path, log: Path) -> None:
         for header in PRIVATE_HEADERS:
             if (source / header).is_file():
                 shutil.copy2(source / header, staged / "include" / header)
+        shutil.copy2(dav1d / "lib/libdav1d.a", staged / "lib/libdav1d.a")
         for pc in (staged / "lib/pkgconfig").glob("*.pc"):
             pc.write_text(pc.read_text("utf-8").replace(NOMINAL_PREFIX, "${pcfiledir}/../.."))
         # files that did not change keep their time stamp, for what depends on them
@@ -254,7 +321,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def build_release(options: list[str], named: Path | None) -> Path:
+def build_release(options: list[str], dav1d: Callable[[], Path], named: Path | None) -> Path:
     """Build the pinned source with the series applied, or find it built."""
     home = cache_dir() / "ffmpeg"
     prefix = home / build_key(options)
@@ -276,15 +343,16 @@ def build_release(options: list[str], named: Path | None) -> Path:
             build, made = work / "build", work / "prefix"
             build.mkdir()
             made.mkdir()
-            configure(tree, build, options, log)
-            make_install(tree, build, made, log)
+            library = dav1d()
+            configure(tree, build, options, library, log)
+            make_install(tree, build, made, library, log)
             made.replace(prefix)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return prefix
 
 
-def build_dev(options: list[str], source: Path, prefix: Path | None) -> Path:
+def build_dev(options: list[str], dav1d: Path, source: Path, prefix: Path | None) -> Path:
     """Build a source tree in a folder of its own, again only what changed."""
     source = source.resolve()
     script = source / "configure"
@@ -304,11 +372,11 @@ def build_dev(options: list[str], source: Path, prefix: Path | None) -> Path:
             shutil.rmtree(build, ignore_errors=True)
             build.mkdir(parents=True)
             note(f"configuring {source} (log: {log})")
-            configure(source, build, options, log)
+            configure(source, build, options, dav1d, log)
             configured.write_text(stamp, "utf-8")
         note(f"building {source} (log: {log})")
         prefix.mkdir(parents=True, exist_ok=True)
-        make_install(source, build, prefix, log)
+        make_install(source, build, prefix, dav1d, log)
     return prefix
 
 
@@ -332,10 +400,14 @@ def main() -> int:
             print(build_key(options))
             return 0
         check_tools()
+
+        def dav1d() -> Path:
+            return build_dav1d(sanitize=arguments.sanitize, debug=arguments.debug)
+
         if arguments.dev:
-            prefix = build_dev(options, arguments.dev, arguments.prefix)
+            prefix = build_dev(options, dav1d(), arguments.dev, arguments.prefix)
         else:
-            prefix = build_release(options, arguments.source)
+            prefix = build_release(options, dav1d, arguments.source)
     except (BuildError, FetchError) as error:
         note(f"build_ffmpeg: {error}")
         return 1

@@ -86,6 +86,17 @@ SOURCES = {
             debian_package="x265",
             debian_suite="trixie",
         ),
+        Source(
+            name="dav1d",
+            version="1.5.1",
+            sha256="401813f1f89fa8fd4295805aa5284d9aed9bc7fc1fdbe554af4292f64cbabe21",
+            urls=(
+                "http://deb.debian.org/debian/pool/main/d/dav1d/dav1d_1.5.1.orig.tar.xz",
+                "https://downloads.videolan.org/pub/videolan/dav1d/1.5.1/dav1d-1.5.1.tar.xz",
+            ),
+            debian_package="dav1d",
+            debian_suite="trixie",
+        ),
     )
 }
 
