@@ -185,6 +185,8 @@ typedef struct SparseSettings {
                            memory or through callbacks: equal keys, equal bytes. Default NULL:
                            kept pictures serve this reader alone. Not used for paths. */
     size_t key_size;
+    int dav1d_threads; /* AV1 alone: threads inside each decoder, 0..256; 0: as many as dav1d
+                          likes; default 1, which starts none */
     uint64_t reserved[8]; /* zero */
 } SparseSettings;
 
@@ -260,7 +262,8 @@ typedef struct SparseFrameInfo {
                           last one's from its packet; 0 when unknown */
     double pts_seconds, duration_seconds;
     int64_t picture; /* picture id: the packet, counted from 0 in decode order, in which
-                          the picture begins */
+                          the picture begins; in AV1, where a packet can hold several
+                          pictures, the coded frame, counted from 0 in decode order */
     int key; /* the packet is marked as a key frame */
     char picture_type; /* 'I', 'P', 'B', or '?' before the index covers it */
 } SparseFrameInfo;

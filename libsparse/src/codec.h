@@ -16,4 +16,9 @@
  * avcodec_free_context(). On failure *context is NULL. */
 int sparse_codec_open(AVCodecContext **context, const SparseSource *source, SparseError *error);
 
+/* The same on several threads, 0: as many as the decoder likes; of AV1 alone. A frame is put
+ * out before the next is decoded, as on one thread. */
+int sparse_codec_open_threads(AVCodecContext **context, const SparseSource *source, int threads,
+                              SparseError *error);
+
 #endif /* SPARSE_CODEC_H */

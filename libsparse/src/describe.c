@@ -12,6 +12,7 @@
 #include <libavutil/display.h>
 #include <libavutil/pixdesc.h>
 
+#include "av1_obu.h"
 #include "h264_sps.h"
 #include "source_internal.h"
 
@@ -80,7 +81,7 @@ static int first_packet_agrees(SparseSource *source, SparseAvcc avcc)
  * display order. The second is the size: one in the container that doesn't go
  * with the parameter set is corrected by probing.
  *
- * An HEVC decoder takes its order and size from the parameter sets alone. (Where
+ * HEVC and AV1 decoders take order and size from the stream's headers alone. (Where
  * the box holds none, the description stays empty and probing follows.)
  */
 int sparse_source_needs_no_probe(SparseSource *source)
@@ -94,7 +95,7 @@ int sparse_source_needs_no_probe(SparseSource *source)
 
     if (!source->is_table || !par->extradata_size || par->width <= 0 || par->height <= 0)
         return 0;
-    if (par->codec_id == AV_CODEC_ID_HEVC)
+    if (par->codec_id == AV_CODEC_ID_HEVC || par->codec_id == AV_CODEC_ID_AV1)
         return 1;
     if (par->codec_id != AV_CODEC_ID_H264 || par->codec_tag != MKTAG('a', 'v', 'c', '1') ||
         !sparse_avcc_open(&avcc, par->extradata, (size_t)par->extradata_size))
@@ -169,6 +170,31 @@ static void describe_h264(const AVCodecParameters *par, SparseFacts *d)
     if (sps.sar_num)
         d->sar = (AVRational){sps.sar_num, sps.sar_den};
     d->pix_fmt = h264_pixel_format(&sps, d->range == AVCOL_RANGE_JPEG, d->space == AVCOL_SPC_RGB);
+}
+
+/* The sequence header in an av1C box (AV1 Codec ISO Media File Format Binding, 2.3). 1, or 0
+ * when there is none. */
+static int find_av1_sequence(const AVCodecParameters *par, SparseAv1Sequence *sequence)
+{
+    return par->extradata_size > 4 && par->extradata[0] == 0x81 &&
+           sparse_av1_find_sequence(par->extradata + 4, (size_t)par->extradata_size - 4, sequence);
+}
+
+/* Without probing: from the sequence header. */
+static void describe_av1(const AVCodecParameters *par, SparseFacts *d)
+{
+    SparseAv1Sequence sequence;
+
+    if (!find_av1_sequence(par, &sequence))
+        return;
+    d->pix_fmt = sparse_av1_pixel_format(&sequence);
+    d->profile = sequence.profile;
+    d->width = (int)sequence.max_width;
+    d->height = (int)sequence.max_height;
+    d->range = sequence.full_range ? AVCOL_RANGE_JPEG : AVCOL_RANGE_MPEG;
+    d->space = sequence.matrix;
+    d->primaries = sequence.primaries;
+    d->transfer = sequence.transfer;
 }
 
 /* Without probing: the decoder reads the parameter sets when it is opened. */
@@ -263,6 +289,8 @@ int sparse_source_describe(SparseSource *source, SparseError *error)
             d->start = source->packets[i].pts;
     if (par->codec_id == AV_CODEC_ID_H264)
         describe_h264(par, d);
+    else if (par->codec_id == AV_CODEC_ID_AV1)
+        describe_av1(par, d);
     else if (describe_hevc(par, d) < 0)
         return sparse_fail_memory(error);
     return SPARSE_OK;

@@ -6,32 +6,38 @@
 #include <libavutil/avutil.h>
 #include <libavutil/frame.h>
 
-/* What the two ways of finding frames know of one of them. */
+/* What the ways of finding frames know of one of them. */
 typedef struct Shown {
     int64_t picture, pts, duration;
     char type;
     int key;
 } Shown;
 
-static void show(const SparseReader *reader, const SparseRestartFrame *frames, int64_t k,
-                 Shown *shown)
+static char av1_type(const SparseReader *reader, int64_t picture)
 {
-    SparsePacket packet;
+    int64_t count;
+    uint8_t type = sparse_av1_index_frames(reader->av1, &count)[picture].type;
 
+    /* as FFmpeg: which frames predict from two is known of no header */
+    return type == SPARSE_AV1_INTER ? 'P' : type == SPARSE_AV1_SWITCH ? '?' : 'I';
+}
+
+static void show(const SparseReader *reader, const SparseOrder *order, int64_t k, Shown *shown)
+{
+    SparsePacket packet = sparse_source_packet(reader->source, sparse_order_packet(order, k));
+
+    shown->picture = sparse_order_picture(order, k);
+    shown->pts = sparse_order_pts(order, k);
     if (reader->index) {
-        const SparseDisplay display = sparse_index_frame(reader->index, k);
         SparsePicture picture;
 
-        shown->picture = display.picture;
-        shown->pts = display.pts;
         shown->type =
-            sparse_index_picture(reader->index, display.picture, &picture) ? picture.type : '?';
+            sparse_index_picture(reader->index, shown->picture, &picture) ? picture.type : '?';
+    } else if (reader->av1) {
+        shown->type = av1_type(reader, shown->picture);
     } else {
-        shown->picture = frames[k].packet;
-        shown->pts = frames[k].pts;
-        shown->type = frames[k].picture_type;
+        shown->type = order->frames[k].picture_type;
     }
-    packet = sparse_source_packet(reader->source, shown->picture);
     shown->key = !!(packet.flags & SPARSE_PACKET_KEY);
     shown->duration = packet.duration;
 }
@@ -45,32 +51,27 @@ int sparse_reader_frame_info(SparseReader *reader, int64_t first, int64_t count,
                              SparseFrameInfo *out, SparseError *error)
 {
     const AVRational base = sparse_source_time_base(reader->source);
-    const SparseRestartFrame *frames = NULL;
-    int64_t total;
-    int ret;
+    SparseOrder order;
+    int ret = sparse_reader_order(reader, &order, error);
 
-    if (reader->index)
-        ret = sparse_index_count(reader->index, &total, error);
-    else
-        ret = sparse_restart_frames(reader->restart, &frames, &total, error);
     if (ret < 0)
         return ret;
-    if (first > total || count > total - first)
+    if (first > order.count || count > order.count - first)
         return sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, first,
-                                  "out of range: there are %lld frames", (long long)total);
+                                  "out of range: there are %lld frames", (long long)order.count);
 
     for (int64_t i = 0; i < count; i++) {
         SparseFrameInfo *info = &out[i];
         Shown shown, next;
 
-        show(reader, frames, first + i, &shown);
+        show(reader, &order, first + i, &shown);
         info->picture = shown.picture;
         info->pts = shown.pts;
         info->duration = shown.duration > 0 ? shown.duration : 0;
         info->key = shown.key;
         info->picture_type = shown.type;
-        if (first + i + 1 < total) {
-            show(reader, frames, first + i + 1, &next);
+        if (first + i + 1 < order.count) {
+            show(reader, &order, first + i + 1, &next);
             if (next.pts != AV_NOPTS_VALUE && shown.pts != AV_NOPTS_VALUE && next.pts > shown.pts)
                 info->duration = next.pts - shown.pts;
         }
@@ -84,8 +85,14 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
                          SparseError *error)
 {
     enum AVPixelFormat pix_fmt;
-    int width, height, ret;
+    SparseOrder order;
+    int width, height, ret = sparse_reader_order(reader, &order, error);
 
+    if (ret >= 0 && (index < 0 || index >= order.count))
+        ret = sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, index,
+                                 "out of range: there are %lld frames", (long long)order.count);
+    if (ret < 0)
+        return ret;
     if (reader->index) {
         SparsePicture picture;
         int64_t total;
@@ -109,6 +116,14 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
         pix_fmt = picture.format;
         width = picture.width;
         height = picture.height;
+    } else if (reader->av1) {
+        const SparseAv1Frame *frame =
+            &sparse_av1_index_frames(reader->av1, &order.count)[order.shown[index].picture];
+
+        pix_fmt = sparse_av1_pixel_format(
+            &sparse_av1_index_sequence(reader->av1, frame->sequence)->sequence);
+        width = frame->width;
+        height = frame->height;
     } else {
         ret = sparse_restart_get(reader->restart, index, reader->frame, error);
         if (ret < 0)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "av1_job.h"
+
 /* ---- Steps that can be taken ---- */
 
 static void push_ready(SparseJob *job, size_t step)
@@ -157,6 +159,17 @@ int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *pla
         job->ready_count = 1;
         return 0;
     }
+    if (reader->av1) {
+        ret = sparse_av1_job_begin(&job->av1, reader, plan, &job->request, error);
+        job->left = ret < 0 ? 0 : (size_t)plan->part_count;
+        job->memory = ret < 0 ? NULL : calloc(job->left + 1, sizeof(size_t));
+        job->ready = job->memory;
+        if (ret >= 0 && !job->memory)
+            ret = sparse_fail_memory(error);
+        for (size_t part = 0; ret >= 0 && part < job->left; part++)
+            push_ready(job, part);
+        return ret;
+    }
     ret = allocate(job, error);
     if (ret < 0)
         return ret;
@@ -171,6 +184,7 @@ void sparse_job_end(SparseJob *job)
     if (job->plan && job->pictures)
         for (size_t i = 0; i < job->plan->step_count; i++)
             ff_sparse_picture_unref(&job->pictures[i]);
+    sparse_av1_job_end(&job->av1);
     free(job->memory);
     job->memory = NULL;
     job->pictures = NULL;

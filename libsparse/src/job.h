@@ -26,10 +26,18 @@ enum SparseStepState {
     SPARSE_STEP_WANTED        /* to be reconstructed */
 };
 
+/* What a step took. */
+typedef struct SparseDone {
+    int64_t reconstructed, kept; /* of AV1, where a step is several pictures */
+    double decode_seconds, convert_seconds;
+} SparseDone;
+
 typedef struct SparseJob {
     SparseReader *reader;
     const SparsePlan *plan; /* NULL: the codec is read linearly, and all is one step */
     SparseRequest request;
+    struct SparseAv1Job *av1; /* NULL, or of an AV1 stream: a step is a part of the plan, and of
+                                 what follows only ready, ready_count and left are used */
 
     void *memory; /* of the arrays */
     unsigned char *states;      /* [step_count] enum SparseStepState */

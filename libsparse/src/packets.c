@@ -275,6 +275,31 @@ void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pk
     pkt->opaque = (void *)(intptr_t)(i + 1);
 }
 
+int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
+                            int64_t size, SparseError *error)
+{
+    const SparsePacket packet = sparse_source_packet(source, i);
+    int64_t n;
+
+    if (packet.flags & SPARSE_PACKET_SPOOLED) {
+        int ret = sparse_spool_read(source->spool, out, packet.pos + offset, size, error);
+
+        if (ret < 0)
+            return ret;
+    } else {
+        n = sparse_bytes_read(source->bytes, out, packet.pos + offset, size, error);
+        if (n < 0)
+            return (int)n;
+        if (n < size)
+            return sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
+                                      "packet %lld can't be read: the file has become shorter",
+                                      (long long)i);
+    }
+    source->packets_read++;
+    source->payload_read += size;
+    return SPARSE_OK;
+}
+
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error)
 {
     SparsePacket packet;

@@ -6,11 +6,13 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     /* Idle decoders: a data set rarely has more kinds of streams than that. */
     MOST_DECODERS = 16,
     MOST_CONVERTERS = 16,
+    MOST_AV1 = 8, /* each holds up to eight pictures */
     /* Unused memory of pictures, with and without a budget for kept ones: what a request leaves
      * for the next. */
     LEAST_UNUSED = 16 << 20
@@ -23,6 +25,8 @@ struct SparsePool {
     int decoder_count;
     SparseConverter *converters[MOST_CONVERTERS]; /* idle ones */
     int converter_count;
+    SparseAv1Decoder *av1[MOST_AV1]; /* idle ones, the latest last */
+    int av1_count;
     int64_t budget;
     int64_t opened, reused; /* decoders, since the creation */
     uint64_t identities;
@@ -48,6 +52,8 @@ static void destroy(SparsePool *pool)
         sparse_decoder_close(&pool->decoders[i]);
     for (int i = 0; i < pool->converter_count; i++)
         sparse_converter_free(&pool->converters[i]);
+    for (int i = 0; i < pool->av1_count; i++)
+        sparse_av1_decoder_close(&pool->av1[i]);
     sparse_cache_free(&pool->cache);
     sparse_buffers_release(&pool->buffers);
     pthread_mutex_destroy(&pool->lock);
@@ -167,6 +173,64 @@ void sparse_pool_give_back(SparsePool *pool, SparseDecoder **decoder)
     sparse_decoder_close(&excess);
 }
 
+int sparse_pool_av1(SparsePool *pool, const SparseIdentity *stream, SparseSource *source,
+                    const SparseAv1Index *index, int threads, SparseAv1Decoder **decoder,
+                    SparseError *error)
+{
+    int best = -1, ret = 0;
+
+    *decoder = NULL;
+    pthread_mutex_lock(&pool->lock);
+    for (int i = pool->av1_count; i--;) {
+        if (pool->av1[i]->threads != threads)
+            continue;
+        if (memcmp(&pool->av1[i]->stream, stream, sizeof(*stream)) == 0) {
+            best = i;
+            break;
+        }
+        best = i; /* of other streams' the one that has been idle for longest */
+    }
+    if (best >= 0) {
+        *decoder = pool->av1[best];
+        pool->av1_count--;
+        for (int i = best; i < pool->av1_count; i++)
+            pool->av1[i] = pool->av1[i + 1];
+        pool->reused++;
+    } else {
+        pool->opened++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!*decoder)
+        ret = sparse_av1_decoder_open(decoder, source, threads, error);
+    if (ret >= 0)
+        sparse_av1_decoder_assign(*decoder, stream, source, index);
+    return ret;
+}
+
+void sparse_pool_give_back_av1(SparsePool *pool, SparseAv1Decoder **decoder)
+{
+    SparseAv1Decoder *excess = *decoder;
+
+    if (!excess)
+        return;
+    *decoder = NULL;
+    av_frame_unref(excess->frame);
+    pthread_mutex_lock(&pool->lock);
+    if (pool->av1_count < MOST_AV1) {
+        pool->av1[pool->av1_count++] = excess;
+        excess = NULL;
+    } else {
+        SparseAv1Decoder *oldest = pool->av1[0];
+
+        for (int i = 1; i < MOST_AV1; i++)
+            pool->av1[i - 1] = pool->av1[i];
+        pool->av1[MOST_AV1 - 1] = excess;
+        excess = oldest;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    sparse_av1_decoder_close(&excess);
+}
+
 /* ---- Converters ---- */
 
 int sparse_pool_converter(SparsePool *pool, SparseConverter **converter, SparseError *error)
@@ -217,18 +281,25 @@ void sparse_pool_set_budget(SparsePool *pool, int64_t budget)
 void sparse_pool_clear(SparsePool *pool)
 {
     SparseDecoder *decoders[MOST_DECODERS];
+    SparseAv1Decoder *av1[MOST_AV1];
     int64_t budget;
-    int count;
+    int count, av1_count;
 
     pthread_mutex_lock(&pool->lock);
     count = pool->decoder_count;
     for (int i = 0; i < count; i++)
         decoders[i] = pool->decoders[i];
     pool->decoder_count = 0;
+    av1_count = pool->av1_count;
+    for (int i = 0; i < av1_count; i++)
+        av1[i] = pool->av1[i];
+    pool->av1_count = 0;
     budget = pool->budget;
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < count; i++)
         sparse_decoder_close(&decoders[i]);
+    for (int i = 0; i < av1_count; i++)
+        sparse_av1_decoder_close(&av1[i]);
     sparse_cache_drop(pool->cache, NULL);
     sparse_buffers_set_limit(pool->buffers, 0);
     sparse_pool_set_budget(pool, budget);
@@ -250,7 +321,7 @@ void sparse_pool_facts(SparsePool *pool, SparsePoolFacts *facts)
     };
     pthread_mutex_lock(&pool->lock);
     facts->budget = pool->budget;
-    facts->idle_decoders = pool->decoder_count;
+    facts->idle_decoders = pool->decoder_count + pool->av1_count;
     facts->decoders_opened = pool->opened;
     facts->decoders_reused = pool->reused;
     pthread_mutex_unlock(&pool->lock);

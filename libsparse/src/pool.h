@@ -7,6 +7,7 @@
 #ifndef SPARSE_POOL_H
 #define SPARSE_POOL_H
 
+#include "av1_decoder.h"
 #include "cache.h"
 #include "convert.h"
 #include "decoder.h"
@@ -31,6 +32,15 @@ int sparse_pool_fresh_decoder(SparsePool *pool, SparseSource *source, SparseDeco
 
 /* Give back what the two have returned; *decoder may be NULL and becomes it. */
 void sparse_pool_give_back(SparsePool *pool, SparseDecoder **decoder);
+
+/*
+ * A decoder for an AV1 stream: one that has been at work on the same stream, if any is idle,
+ * as it may hold what comes next; else any.
+ */
+int sparse_pool_av1(SparsePool *pool, const SparseIdentity *stream, SparseSource *source,
+                    const SparseAv1Index *index, int threads, SparseAv1Decoder **decoder,
+                    SparseError *error);
+void sparse_pool_give_back_av1(SparsePool *pool, SparseAv1Decoder **decoder);
 
 /* A converter, and back with it. */
 int sparse_pool_converter(SparsePool *pool, SparseConverter **converter, SparseError *error);

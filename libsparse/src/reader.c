@@ -22,17 +22,12 @@ double sparse_seconds(void)
 
 int64_t sparse_reader_count(SparseReader *reader, SparseError *error)
 {
-    const SparseRestartFrame *frames;
     double start = sparse_seconds();
-    int64_t count;
-    int ret;
+    SparseOrder order;
+    int ret = sparse_reader_order(reader, &order, error);
 
-    if (reader->index)
-        ret = sparse_index_count(reader->index, &count, error);
-    else
-        ret = sparse_restart_frames(reader->restart, &frames, &count, error);
     reader->stats.index_seconds += sparse_seconds() - start;
-    return ret < 0 ? ret : count;
+    return ret < 0 ? ret : order.count;
 }
 
 static int compare_indices(const void *a, const void *b)
@@ -75,6 +70,18 @@ static int sort_targets(SparseReader *reader, const int64_t *indices, size_t cou
 /* ---- Plans ---- */
 
 /* The pictures that decoding from the last key packet up to each target takes. */
+static int is_key_picture(const SparseReader *reader, int64_t picture)
+{
+    int64_t count;
+
+    if (reader->av1) {
+        const SparseAv1Frame *frame = &sparse_av1_index_frames(reader->av1, &count)[picture];
+
+        return frame->type == SPARSE_AV1_KEY && frame->flags & SPARSE_AV1_SHOWN;
+    }
+    return !!(sparse_source_packet(reader->source, picture).flags & SPARSE_PACKET_KEY);
+}
+
 static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_t count)
 {
     int64_t total = 0, done = -1, *sorted;
@@ -95,7 +102,7 @@ static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_
             if (!reader->index || !sparse_index_picture(reader->index, packet, &picture) ||
                 picture.picture == packet)
                 total++;
-            if (sparse_source_packet(reader->source, packet).flags & SPARSE_PACKET_KEY)
+            if (is_key_picture(reader, packet))
                 break;
         }
         done = sorted[i];
@@ -138,10 +145,10 @@ static void blame(SparseReader *reader, const int64_t *targets, const int64_t *p
 int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t count,
                        SparsePlan **plan, SparseError *error)
 {
-    const SparsePlanLookup lookup = reader->index ? sparse_index_lookup : restart_lookup;
-    void *user = reader->index ? (void *)reader->index : (void *)reader;
-    const SparseRestartFrame *frames;
-    int64_t *targets = NULL, *pictures = NULL, total;
+    SparsePlanLookup lookup;
+    void *user;
+    SparseOrder order;
+    int64_t *targets = NULL, *pictures = NULL;
     double start = sparse_seconds();
     size_t distinct = 0;
     int ret, reordered = 0;
@@ -162,16 +169,18 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
         ret = sparse_fail_memory(error);
         goto done;
     }
-    if (reader->index)
-        ret = sparse_index_count(reader->index, &total, error);
-    else
-        ret = sparse_restart_frames(reader->restart, &frames, &total, error);
+    ret = sparse_reader_order(reader, &order, error);
     if (ret < 0)
         goto done;
     for (size_t i = 0; i < distinct; i++)
-        pictures[i] = reader->index ? sparse_index_frame(reader->index, targets[i]).picture
-                                    : frames[targets[i]].packet;
+        pictures[i] = sparse_order_picture(&order, targets[i]);
 
+    lookup = reader->index ? sparse_index_lookup
+             : reader->av1 ? sparse_av1_index_lookup
+                           : restart_lookup;
+    user = reader->index ? (void *)reader->index
+           : reader->av1 ? (void *)reader->av1
+                         : (void *)reader;
     ret = sparse_plan_make(plan, targets, pictures, distinct, lookup, user, error);
     if (ret == SPARSE_ERR_DECODE || ret == SPARSE_ERR_UNSUPPORTED)
         blame(reader, targets, pictures, distinct, lookup, user, error);
@@ -262,7 +271,8 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
 
         *failed = begun;
         sparse_reader_check_identity(item->reader);
-        if (item->reader->index)
+        ret = sparse_reader_count(item->reader, error) < 0 ? error->code : 0;
+        if (ret >= 0 && !item->reader->restart)
             ret =
                 sparse_reader_plan(item->reader, item->indices, item->count, &plans[begun], error);
         if (ret >= 0)

@@ -8,6 +8,9 @@
 #ifndef SPARSE_READER_H
 #define SPARSE_READER_H
 
+#include <stdatomic.h>
+
+#include "av1_index.h"
 #include "convert.h"
 #include "index.h"
 #include "linear.h"
@@ -20,19 +23,45 @@
 
 struct SparseReader {
     SparseSource *source;
-    SparseIndex *index;     /* NULL where closures aren't followed: */
-    SparseRestart *restart; /* then this serves */
+    SparseIndex *index;     /* one of the three: closures by header pass and restored state, */
+    SparseAv1Index *av1;    /* closures by frame headers alone, */
+    SparseRestart *restart; /* linear decoding from key frames */
     AVFrame *frame;         /* of restart */
     SparseLog log;
     int threads;
     SparsePool *pool;
     SparseIdentity identity; /* of the stream, for kept pictures */
     int shared;              /* others may have the same identity */
+    int dav1d_threads;         /* of each AV1 decoder */
+    _Atomic int64_t av1_damaged_after; /* frames before the first damage that was met;
+                                          INT64_MAX: none was */
     SparseStats stats;
     int64_t restart_counted; /* of sparse_restart_decoded(), already in stats */
     SparseSourceCounters counted; /* as they were at the last reset */
     int64_t scanned_counted;
 };
+
+/*
+ * The order in which frames are put out, by whichever way they are found. Valid until
+ * the next call of another function with the reader.
+ */
+typedef struct SparseOrder {
+    int64_t count;
+    const SparseIndex *index;
+    const SparseAv1Shown *shown;
+    const SparseRestartFrame *frames;
+} SparseOrder;
+
+int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *error);
+
+/* Of frame k, which must be there. */
+int64_t sparse_order_picture(const SparseOrder *order, int64_t k);
+int64_t sparse_order_pts(const SparseOrder *order, int64_t k);
+int64_t sparse_order_packet(const SparseOrder *order, int64_t k);
+
+/* Make all of the index now. */
+int sparse_reader_build(SparseReader *reader, SparseProgress progress, void *user,
+                        SparseError *error);
 
 /* Number of frames, or a negative code. */
 int64_t sparse_reader_count(SparseReader *reader, SparseError *error);

@@ -93,6 +93,11 @@ SparsePacket sparse_source_packet(const SparseSource *source, int64_t i);
  */
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error);
 
+/* Read size bytes of packet i from offset on, which must be within it. The table must have
+ * been built. Thread-safety: safe. */
+int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
+                            int64_t size, SparseError *error);
+
 /* 1: sparse_source_read_heads() saves reading and may be used. */
 int sparse_source_has_heads(const SparseSource *source);
 

@@ -34,6 +34,7 @@ void sparse_default_settings(SparseSettings *settings)
     memset(settings, 0, sizeof(*settings));
     settings->stream_index = -1;
     settings->threads = 1;
+    settings->dav1d_threads = 1;
     settings->index_mode = SPARSE_INDEX_WHOLE;
     settings->log_level = SPARSE_LOG_WARNING;
 }
@@ -43,6 +44,7 @@ void sparse_default_settings(SparseSettings *settings)
 static int check_settings(const SparseSettings *settings, SparseError *error)
 {
     CHECK(settings->threads >= 1 && settings->threads <= SPARSE_MAX_THREADS);
+    CHECK(settings->dav1d_threads >= 0 && settings->dav1d_threads <= 256);
     CHECK(settings->stream_index >= -1);
     CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE);
     CHECK(settings->key_size <= SPARSE_MAX_KEY && (settings->key || !settings->key_size));
@@ -59,6 +61,8 @@ static SparseReader *create_reader(const SparseSettings *settings, SparseError *
         return NULL;
     }
     reader->threads = settings->threads;
+    reader->dav1d_threads = settings->dav1d_threads;
+    atomic_init(&reader->av1_damaged_after, INT64_MAX);
     if (settings->pool) {
         reader->pool = sparse_pool_ref(settings->pool);
     } else if (sparse_pool_create(&reader->pool, 0, error) < 0) {
@@ -79,6 +83,8 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
     if (sparse_decoder_supports(codec))
         return sparse_index_open(&reader->index, reader->source, reader->pool,
                                  settings->index_mode == SPARSE_INDEX_LAZY, error);
+    if (codec == AV_CODEC_ID_AV1)
+        return sparse_av1_index_open(&reader->av1, reader->source, error);
     reader->frame = av_frame_alloc();
     if (!reader->frame)
         return sparse_fail_memory(error);
@@ -159,6 +165,7 @@ void sparse_close(SparseReader **result)
     reader = *result;
     previous = sparse_log_enter(&reader->log);
     sparse_index_close(&reader->index);
+    sparse_av1_index_close(&reader->av1);
     sparse_restart_close(&reader->restart);
     av_frame_free(&reader->frame);
     sparse_source_close(&reader->source);
@@ -179,7 +186,7 @@ int sparse_info(SparseReader *reader, SparseInfo *info, SparseError *error)
     CHECK(info);
     memset(info, 0, sizeof(*info));
     sparse_source_info(reader->source, info);
-    info->sparse = !!reader->index;
+    info->sparse = !reader->restart;
     return 0;
 }
 
@@ -222,10 +229,7 @@ int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user
     WITH_ERROR(error);
     CHECK(reader);
     previous = sparse_log_enter(&reader->log);
-    if (reader->index)
-        ret = sparse_index_build(reader->index, progress, user, error);
-    else
-        ret = sparse_restart_index(reader->restart, progress, user, error);
+    ret = sparse_reader_build(reader, progress, user, error);
     sparse_log_leave(previous);
     reader->stats.index_seconds += sparse_seconds() - start;
     return ret;
@@ -421,6 +425,13 @@ void sparse_linear_close(SparseLinear **result)
 
 /* ---- Counters ---- */
 
+static int64_t scanned(const SparseReader *reader)
+{
+    return reader->index ? sparse_index_scanned(reader->index)
+           : reader->av1 ? sparse_av1_index_scanned(reader->av1)
+                         : 0;
+}
+
 void sparse_stats(const SparseReader *reader, SparseStats *stats)
 {
     SparseSourceCounters counters;
@@ -430,16 +441,14 @@ void sparse_stats(const SparseReader *reader, SparseStats *stats)
     stats->packets_read = counters.packets_read - reader->counted.packets_read;
     stats->bytes_read = counters.bytes_read - reader->counted.bytes_read;
     stats->source_bytes = counters.source_bytes - reader->counted.source_bytes;
-    if (reader->index)
-        stats->state_only_packets = sparse_index_scanned(reader->index) - reader->scanned_counted;
+    stats->state_only_packets = scanned(reader) - reader->scanned_counted;
 }
 
 void sparse_reset_stats(SparseReader *reader)
 {
     memset(&reader->stats, 0, sizeof(reader->stats));
     sparse_source_counters(reader->source, &reader->counted);
-    if (reader->index)
-        reader->scanned_counted = sparse_index_scanned(reader->index);
+    reader->scanned_counted = scanned(reader);
 }
 
 const char *sparse_code_name(int code)

@@ -9,6 +9,8 @@
 
 #include <libavutil/frame.h>
 
+#include "av1_job.h"
+
 /* All jobs of one call, shared by its threads. */
 typedef struct Work {
     SparseJob *jobs;
@@ -195,14 +197,23 @@ static void offer(Work *work, size_t surplus)
  * Take a step of the worker's job. Steps that depend on the picture are offered to others
  * before it is converted.
  */
-static int take_step(Worker *worker, size_t i, double *decode, double *convert, SparseError *error)
+static int take_step(Worker *worker, size_t i, SparseDone *done, SparseError *error)
 {
+    double *decode = &done->decode_seconds, *convert = &done->convert_seconds;
     Work *work = worker->work;
     SparseJob *job = worker->job;
     int wanted, shown, ret;
 
     if (!job->plan)
         return sparse_reader_restart(job->reader, &job->request, error);
+    if (job->av1) {
+        if (!worker->converter) {
+            ret = sparse_pool_converter(job->reader->pool, &worker->converter, error);
+            if (ret < 0)
+                return ret;
+        }
+        return sparse_av1_job_part(job->av1, i, worker->converter, done, error);
+    }
     wanted = job->states[i] == SPARSE_STEP_WANTED;
     shown = job->slot_of_step[i] != SPARSE_NO_SLOT;
 
@@ -261,7 +272,8 @@ static void fail(Work *work, const SparseJob *job, int code, size_t step, const 
         return;
     work->code = code;
     work->failed = (size_t)(job - work->jobs);
-    if (!job->plan || error->frame >= 0 || code == SPARSE_ERR_SOURCE || code == SPARSE_ERR_MEMORY)
+    if (!job->plan || job->av1 || error->frame >= 0 || code == SPARSE_ERR_SOURCE ||
+        code == SPARSE_ERR_MEMORY)
         *work->error = *error; /* names the file already */
     else
         sparse_source_fail(job->reader->source, work->error, code,
@@ -278,7 +290,7 @@ static void work_through(Work *work)
     while (work->left && !work->code) {
         SparseJob *job = choose_job(work, worker.job);
         SparsePool *pool = worker.job ? worker.job->reader->pool : NULL;
-        double decode = 0, convert = 0;
+        SparseDone done = {0};
         SparseError error;
         size_t step;
         int ret, other;
@@ -303,14 +315,16 @@ static void work_through(Work *work)
             sparse_log_enter(&job->reader->log);
         }
         sparse_error_clear(&error);
-        ret = take_step(&worker, step, &decode, &convert, &error);
+        ret = take_step(&worker, step, &done, &error);
 
         pthread_mutex_lock(&work->lock);
-        job->decode_seconds += decode;
-        job->convert_seconds += convert;
+        job->decode_seconds += done.decode_seconds;
+        job->convert_seconds += done.convert_seconds;
+        job->reconstructed += done.reconstructed;
+        job->kept += done.kept;
         if (ret < 0) {
             fail(work, job, ret, step, &error);
-        } else if (job->plan) {
+        } else if (job->plan && !job->av1) {
             job->reconstructed += job->states[step] == SPARSE_STEP_WANTED;
             if (job->slot_of_step[step] != SPARSE_NO_SLOT)
                 sparse_job_delivered(job, step);

@@ -1,0 +1,459 @@
+/*
+ * This file is part of sparseframes.
+ * SPDX-License-Identifier: LGPL-2.1-or-later
+ */
+#include "av1_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <libavutil/avutil.h>
+
+#include "array.h"
+
+enum {
+    HEAD = 256,         /* bytes read at a time: of a small packet all, of frames the header */
+    HEAD_MOST = 4 << 10, /* bytes that a frame header may take */
+    SEQUENCE_MOST = 1 << 10
+};
+
+struct SparseAv1Index {
+    SparseSource *source;
+    int64_t packet_count;
+    int whole;
+
+    SparseAv1Frame *frames;
+    size_t frame_count, frame_capacity;
+    SparseAv1Shown *shown;
+    size_t shown_count, shown_capacity;
+    SparseAv1SequenceUse *sequences;
+    size_t sequence_count, sequence_capacity;
+
+    /* the pass */
+    SparseAv1Slot slots[SPARSE_AV1_SLOTS];
+    int32_t sequence;        /* that is active; -1: none */
+    uint8_t chroma_location; /* AVCHROMA_LOC_* */
+    int64_t scanned;
+};
+
+int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, SparseError *error)
+{
+    *index = calloc(1, sizeof(**index));
+    if (!*index)
+        return sparse_fail_memory(error);
+    (*index)->source = source;
+    return 0;
+}
+
+static void forget(SparseAv1Index *index)
+{
+    for (size_t i = 0; i < index->sequence_count; i++)
+        free(index->sequences[i].payload);
+    index->sequence_count = index->frame_count = index->shown_count = 0;
+    index->sequence = -1;
+    index->chroma_location = (uint8_t)sparse_source_codecpar(index->source)->chroma_location;
+    for (int i = 0; i < SPARSE_AV1_SLOTS; i++)
+        index->slots[i] = (SparseAv1Slot){.frame = -1};
+}
+
+void sparse_av1_index_close(SparseAv1Index **index)
+{
+    if (!*index)
+        return;
+    forget(*index);
+    free((*index)->frames);
+    free((*index)->shown);
+    free((*index)->sequences);
+    free(*index);
+    *index = NULL;
+}
+
+/* ---- One packet ---- */
+
+/* Where the pass stands in a packet. */
+typedef struct Pass {
+    SparseAv1Index *index;
+    SparsePacket packet;
+    int32_t number; /* the packet's */
+    uint8_t data[HEAD_MOST];
+    int64_t start, filled; /* of data, in the packet */
+    SparseAv1Frame *frame; /* that the next tile groups belong to, or NULL */
+    int tiles;             /* whether it has any yet */
+    SparseError *error;
+} Pass;
+
+static int irregular(const Pass *pass, const char *what)
+{
+    return sparse_fail(pass->error, SPARSE_ERR_UNSUPPORTED, -1, "%s (packet %d)", what,
+                       pass->number);
+}
+
+/* The bytes from offset on, at least `wanted` of them or all that the packet has left. Their
+ * number in *size; NULL when they can't be read. */
+static const uint8_t *view(Pass *pass, int64_t offset, int64_t wanted, size_t *size)
+{
+    int64_t left = pass->packet.size - offset, n;
+
+    if (wanted > left)
+        wanted = left;
+    if (offset < pass->start || offset + wanted > pass->start + pass->filled) {
+        n = wanted > HEAD ? wanted : HEAD;
+        if (n > left)
+            n = left;
+        if (sparse_source_read_part(pass->index->source, pass->number, offset, pass->data, n,
+                                    pass->error) < 0)
+            return NULL;
+        pass->start = offset;
+        pass->filled = n;
+    }
+    *size = (size_t)(pass->start + pass->filled - offset);
+    return pass->data + (offset - pass->start);
+}
+
+static int add_shown(Pass *pass, int32_t picture, int64_t offset, int64_t size, int slot)
+{
+    SparseAv1Index *index = pass->index;
+    int ret;
+
+    if (pass->packet.flags & SPARSE_PACKET_DISCARD)
+        return 0;
+    ret = sparse_array_grow(&index->shown, &index->shown_capacity, index->shown_count + 1,
+                            sizeof(*index->shown), pass->error);
+    if (ret < 0)
+        return ret;
+    index->shown[index->shown_count++] = (SparseAv1Shown){
+        .pts = pass->packet.pts,
+        .picture = picture,
+        .packet = pass->number,
+        .offset = (int32_t)offset,
+        .size = (int32_t)size,
+        .slot = slot,
+    };
+    return 0;
+}
+
+/* A new frame at the end of the table; its references are what the slots hold. */
+static int add_frame(Pass *pass, const SparseAv1Header *header, uint8_t used_slots,
+                     SparseAv1Frame **frame)
+{
+    SparseAv1Index *index = pass->index;
+    SparseAv1Frame *f;
+    int ret = sparse_array_grow(&index->frames, &index->frame_capacity, index->frame_count + 1,
+                                sizeof(*index->frames), pass->error);
+
+    if (ret < 0)
+        return ret;
+    if (index->frame_count >= INT32_MAX - 1)
+        return irregular(pass, "too many frames");
+    f = *frame = &index->frames[index->frame_count++];
+    *f = (SparseAv1Frame){
+        .packet = pass->number,
+        .width = header->width,
+        .height = header->height,
+        .sequence = index->sequence,
+        .shown_before = (int32_t)index->shown_count,
+        .refresh = header->refresh,
+        .type = (uint8_t)header->frame_type,
+    };
+    for (int slot = 0; slot < SPARSE_AV1_SLOTS; slot++) {
+        int k = 0;
+
+        if (!(used_slots >> slot & 1))
+            continue;
+        while (k < f->reference_count && f->references[k] != index->slots[slot].frame)
+            k++;
+        if (k == f->reference_count)
+            f->references[f->reference_count++] = index->slots[slot].frame;
+        f->reference_slots[k] |= (uint8_t)(1 << slot);
+    }
+    return 0;
+}
+
+/* The reference frame update process, 7.20. */
+static void refresh_slots(SparseAv1Index *index, uint8_t refresh, const SparseAv1Slot *with)
+{
+    for (int slot = 0; slot < SPARSE_AV1_SLOTS; slot++)
+        if (refresh >> slot & 1)
+            index->slots[slot] = *with;
+}
+
+static int show_existing(Pass *pass, const SparseAv1Header *header, int64_t offset,
+                         const SparseAv1Obu *obu)
+{
+    SparseAv1Index *index = pass->index;
+    SparseAv1Slot slot = index->slots[header->existing_slot];
+    const int64_t size = obu->header_size + obu->payload_size;
+    const SparseAv1Header all = {
+        .width = slot.width, .height = slot.height, .refresh = 0xff, .frame_type = slot.frame_type};
+    SparseAv1Frame *frame;
+    int ret;
+
+    if (slot.frame_type != SPARSE_AV1_KEY)
+        return add_shown(pass, slot.frame, offset, size, header->existing_slot);
+    ret = add_frame(pass, &all, (uint8_t)(1 << header->existing_slot), &frame);
+    if (ret < 0)
+        return ret;
+    frame->offset = (int32_t)offset;
+    frame->size = (int32_t)size;
+    frame->flags = SPARSE_AV1_SHOWN | SPARSE_AV1_RESHOWN;
+    slot.frame = (int32_t)(index->frame_count - 1);
+    refresh_slots(index, 0xff, &slot);
+    return add_shown(pass, slot.frame, 0, 0, 0);
+}
+
+/* A frame header. *dropped becomes 1 when dav1d refuses it, and with it the rest of the
+ * packet, for what it refers to isn't there: so begins a stream that was cut. */
+static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int *dropped)
+{
+    SparseAv1Index *index = pass->index;
+    const SparseAv1Sequence *sequence;
+    SparseAv1Header header;
+    SparseAv1Frame *frame;
+    SparseAv1Slot stored;
+    uint8_t used = 0;
+    int ret = -1;
+
+    if (pass->frame && !pass->tiles)
+        return irregular(pass, "a frame header without its tiles");
+    pass->frame = NULL;
+    if (index->sequence < 0)
+        return irregular(pass, "a frame without a sequence header");
+    sequence = &index->sequences[index->sequence].sequence;
+    for (int64_t wanted = 64; ret < 0; wanted *= 8) {
+        int64_t payload = obu->payload_size < wanted ? obu->payload_size : wanted;
+        size_t size;
+        const uint8_t *data = view(pass, offset + obu->header_size, payload, &size);
+
+        if (!data)
+            return pass->error->code;
+        if (size > (size_t)obu->payload_size)
+            size = (size_t)obu->payload_size;
+        ret = sparse_av1_read_header(data, size, sequence, index->slots, obu->temporal_id,
+                                     obu->spatial_id, &header);
+        if (ret < 0 && (size == (size_t)obu->payload_size || wanted * 8 > HEAD_MOST))
+            return irregular(pass, "a frame header that ends too early");
+    }
+    if (ret > 0 && header.show_existing_frame)
+        return obu->type == SPARSE_AV1_OBU_FRAME ? irregular(pass, "a frame that shows another one")
+                                                 : show_existing(pass, &header, offset, obu);
+    /* it stays with dav1d, which fails at all OBUs from there on */
+    if (ret == 0 && header.show_existing_frame)
+        return irregular(pass, "a frame is to be shown that isn't there");
+    if (ret == 0 || !sparse_av1_references_fit(&header, sequence, index->slots)) {
+        *dropped = 1;
+        return 0;
+    }
+
+    if (header.frame_type == SPARSE_AV1_INTER || header.frame_type == SPARSE_AV1_SWITCH)
+        for (int i = 0; i < SPARSE_AV1_REFS; i++)
+            used |= (uint8_t)(1 << header.ref_slots[i]);
+    ret = add_frame(pass, &header, header.short_signaling ? 0xff : used, &frame);
+    if (ret < 0)
+        return ret;
+    frame->offset = (int32_t)offset;
+    frame->size = (int32_t)(obu->header_size + obu->payload_size);
+    frame->flags = (header.show_frame ? SPARSE_AV1_SHOWN : 0) |
+                   (header.short_signaling ? SPARSE_AV1_ALL_SLOTS : 0);
+    stored = (SparseAv1Slot){
+        .frame = (int32_t)(index->frame_count - 1),
+        .frame_type = (uint8_t)header.frame_type,
+        .showable = (uint8_t)header.showable_frame,
+        .bit_depth = sequence->bit_depth,
+        .subsampling =
+            (uint8_t)(sequence->monochrome ? 4
+                                           : sequence->subsampling_x * 2 + sequence->subsampling_y),
+        .order_hint = header.order_hint,
+        .frame_id = header.frame_id,
+        .width = header.width,
+        .height = header.height,
+    };
+    refresh_slots(index, header.refresh, &stored);
+    pass->frame = frame;
+    pass->tiles = obu->type == SPARSE_AV1_OBU_FRAME;
+    return header.show_frame ? add_shown(pass, stored.frame, 0, 0, 0) : 0;
+}
+
+static int take_sequence(Pass *pass, int64_t offset, const SparseAv1Obu *obu)
+{
+    SparseAv1Index *index = pass->index;
+    const SparseAv1SequenceUse *active =
+        index->sequence < 0 ? NULL : &index->sequences[index->sequence];
+    SparseAv1SequenceUse use = {0};
+    const uint8_t *data;
+    size_t size;
+    int ret;
+
+    if (pass->frame && !pass->tiles)
+        return irregular(pass, "a frame header without its tiles");
+    pass->frame = NULL;
+    if (obu->payload_size > SEQUENCE_MOST)
+        return irregular(pass, "a sequence header of a strange size");
+    data = view(pass, offset + obu->header_size, obu->payload_size, &size);
+    if (!data)
+        return pass->error->code;
+    use.size = (size_t)obu->payload_size;
+    if (active && active->size == use.size && memcmp(active->payload, data, use.size) == 0)
+        return 0;
+    if (!sparse_av1_read_sequence(data, use.size, &use.sequence))
+        return irregular(pass, "a damaged sequence header");
+    if (use.sequence.operating_points[0].idc >> 9)
+        return irregular(pass, "spatial layers");
+
+    ret = sparse_array_grow(&index->sequences, &index->sequence_capacity, index->sequence_count + 1,
+                            sizeof(*index->sequences), pass->error);
+    if (ret < 0)
+        return ret;
+    use.payload = malloc(use.size);
+    if (!use.payload)
+        return sparse_fail_memory(pass->error);
+    memcpy(use.payload, data, use.size);
+    /* another sequence can't refer to frames of this one (7.5) */
+    active = index->sequence < 0 ? NULL : &index->sequences[index->sequence];
+    if (active && memcmp(&active->sequence, &use.sequence, sizeof(use.sequence)) != 0)
+        for (int i = 0; i < SPARSE_AV1_SLOTS; i++)
+            index->slots[i] = (SparseAv1Slot){.frame = -1};
+    if (use.sequence.chroma_position == 1)
+        index->chroma_location = AVCHROMA_LOC_LEFT;
+    else if (use.sequence.chroma_position == 2)
+        index->chroma_location = AVCHROMA_LOC_TOPLEFT;
+    use.chroma_location = index->chroma_location;
+    index->sequence = (int32_t)index->sequence_count;
+    index->sequences[index->sequence_count++] = use;
+    return 0;
+}
+
+/* Whether the decoder leaves an OBU out, as it doesn't belong to operating point 0 (7.6.1). */
+static int is_left_out(const SparseAv1Index *index, const SparseAv1Obu *obu)
+{
+    int idc;
+
+    if (!obu->has_extension || index->sequence < 0 || obu->type == SPARSE_AV1_OBU_SEQUENCE ||
+        obu->type == SPARSE_AV1_OBU_DELIMITER)
+        return 0;
+    idc = index->sequences[index->sequence].sequence.operating_points[0].idc;
+    return idc && !(idc >> obu->temporal_id & 1 && idc >> (obu->spatial_id + 8) & 1);
+}
+
+static int take_obu(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int *dropped)
+{
+    switch (obu->type) {
+    case SPARSE_AV1_OBU_SEQUENCE: return take_sequence(pass, offset, obu);
+    case SPARSE_AV1_OBU_FRAME_HEADER:
+    case SPARSE_AV1_OBU_FRAME: return take_header(pass, offset, obu, dropped);
+    case SPARSE_AV1_OBU_REDUNDANT_HEADER:
+        return pass->frame ? 0 : irregular(pass, "a redundant frame header of no frame");
+    case SPARSE_AV1_OBU_TILE_GROUP:
+        if (!pass->frame)
+            return irregular(pass, "tiles of no frame");
+        pass->tiles = 1;
+        pass->frame->size =
+            (int32_t)(offset + obu->header_size + obu->payload_size - pass->frame->offset);
+        return 0;
+    default: return 0;
+    }
+}
+
+static int pass_packet(SparseAv1Index *index, Pass *pass, int64_t number)
+{
+    int64_t offset = 0;
+    int dropped = 0, ret = 0;
+
+    pass->packet = sparse_source_packet(index->source, number);
+    pass->number = (int32_t)number;
+    pass->start = pass->filled = 0;
+    pass->frame = NULL;
+    while (offset < pass->packet.size && !dropped && ret >= 0) {
+        SparseAv1Obu obu;
+        size_t size;
+        const uint8_t *data = view(pass, offset, SPARSE_AV1_OBU_HEADER_MOST, &size);
+
+        if (!data)
+            return pass->error->code;
+        if (!sparse_av1_read_obu(data, size, pass->packet.size - offset, &obu))
+            return irregular(pass, "an OBU that is longer than its packet");
+        if (!is_left_out(index, &obu))
+            ret = take_obu(pass, offset, &obu, &dropped);
+        offset += obu.header_size + obu.payload_size;
+    }
+    if (ret >= 0 && pass->frame && !pass->tiles)
+        ret = irregular(pass, "a frame header without its tiles");
+    index->scanned++;
+    return ret < 0 ? ret : 0;
+}
+
+/* ---- The whole ---- */
+
+int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void *user,
+                           SparseError *error)
+{
+    Pass *pass;
+    int ret;
+
+    if (index->whole)
+        return 0;
+    ret = sparse_source_packets(index->source, &index->packet_count, progress, user, error);
+    if (ret < 0)
+        return ret;
+    if (index->packet_count >= INT32_MAX)
+        return sparse_source_fail(index->source, error, SPARSE_ERR_UNSUPPORTED, -1,
+                                  "too many packets: %lld", (long long)index->packet_count);
+    pass = malloc(sizeof(*pass));
+    if (!pass)
+        return sparse_fail_memory(error);
+    pass->index = index;
+    pass->error = error;
+    forget(index);
+    for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
+        if (progress && i % 1024 == 0 && progress(user, (double)i / (double)index->packet_count))
+            ret = sparse_source_fail(index->source, error, SPARSE_ERR_INTERRUPTED, -1,
+                                     "stopped while the index was made");
+        else
+            ret = pass_packet(index, pass, i);
+    }
+    free(pass);
+    if (ret < 0) {
+        forget(index);
+        return ret;
+    }
+    index->whole = 1;
+    return 0;
+}
+
+/* ---- What others see ---- */
+
+const SparseAv1Shown *sparse_av1_index_shown(const SparseAv1Index *index, int64_t *count)
+{
+    *count = (int64_t)index->shown_count;
+    return index->shown;
+}
+
+const SparseAv1Frame *sparse_av1_index_frames(const SparseAv1Index *index, int64_t *count)
+{
+    *count = (int64_t)index->frame_count;
+    return index->frames;
+}
+
+const SparseAv1SequenceUse *sparse_av1_index_sequence(const SparseAv1Index *index, int32_t number)
+{
+    return &index->sequences[number];
+}
+
+int sparse_av1_index_lookup(void *user, int64_t picture, SparsePlanNode *node, SparseError *error)
+{
+    const SparseAv1Index *index = user;
+    const SparseAv1Frame *frame;
+
+    if (picture < 0 || (uint64_t)picture >= index->frame_count)
+        return sparse_fail(error, SPARSE_ERR_DECODE, -1, "there is no picture %lld",
+                           (long long)picture);
+    frame = &index->frames[picture];
+    node->references = frame->references;
+    node->reference_count = frame->reference_count;
+    node->bytes = frame->size;
+    return 0;
+}
+
+int64_t sparse_av1_index_scanned(const SparseAv1Index *index)
+{
+    return index->scanned;
+}
