@@ -44,9 +44,6 @@ def test_cases(tmp_path: Path) -> None:
     wrong = {}
     for path in sorted((tmp_path / "in").iterdir()):
         result = validate(str(path), requests=40)
-        # AV1 is refused as long as it isn't supported
-        if result.status not in ("exact", "unreadable") and not path.name.startswith(
-            ("av1_", "lerobot_")
-        ):
+        if result.status not in ("exact", "unreadable"):
             wrong[path.name] = (result.status, result.reason)
     assert not wrong

@@ -13,7 +13,7 @@ import pytest
 from sparseframes.validation import validate
 
 CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
-FOLDERS = ("h264-conformance", "hevc-conformance", "realworld")
+FOLDERS = ("h264-conformance", "hevc-conformance", "av1", "realworld")
 SUFFIXES = {".tsv", ".md", ".txt", ".py"}
 # bytes of a file in the sample
 SMALL = 150_000
@@ -37,6 +37,4 @@ def files() -> list[Path]:
 def test_file(path: Path) -> None:
     whole = os.environ.get("SPARSEFRAMES_CORPUS") == "all"
     result = validate(str(path), requests=200 if whole else 9, frames_per_request=6)
-    if result.status == "refused" and result.codec == "av1":
-        pytest.skip("AV1 is not supported yet")
     assert result.status in ("exact", "unreadable"), (result.reason, result.mismatches)

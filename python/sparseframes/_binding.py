@@ -264,6 +264,7 @@ class Reader:
         index: str = "whole",
         pool: Pool | None = None,
         key: bytes = b"",
+        dav1d_threads: int = 1,
     ) -> None:
         self.source = source
         self._error = ffi.new("SparseError *")
@@ -272,6 +273,7 @@ class Reader:
         if stream_index is not None:
             settings.stream_index = stream_index
         settings.threads = threads
+        settings.dav1d_threads = dav1d_threads
         settings.index_mode = INDEX_MODES[index]
         settings.log = lib.sparse_py_log
         settings.log_level = _wanted_level()

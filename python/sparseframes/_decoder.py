@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,9 @@ IndexMode = Literal["whole", "lazy"]
 PixelFormat = Literal["rgb24", "gray", "native"]
 
 _CHANNELS = {"rgb24": 3, "gray": 1}
+# threads of dav1d, where no argument tells
+_DAV1D_THREADS = "SPARSEFRAMES_DAV1D_THREADS"
+_MOST_DAV1D_THREADS = 256
 # frames that iteration asks for at a time
 _CHUNK = 8
 
@@ -58,6 +62,10 @@ class VideoDecoder:
             share the pictures that are kept for later requests, see `set_cache_budget`, so their
             bytes must be equal, too. A path needs none: its file is known by device, inode, size
             and times. Without either, pictures are kept for this decoder alone.
+        dav1d_threads: for AV1, threads inside each of the `threads` decoders, 0 to 256, where 0 is
+            as many as dav1d likes. None takes the environment variable
+            ``SPARSEFRAMES_DAV1D_THREADS``, or 1 without it, which starts no thread at all. The
+            pixels are the same.
 
     Thread-safety: a lock inside lets one thread at a time work; `close` waits for the others. After
     a fork a decoder of a path or of memory opens its source again in the child, one of a file-like
@@ -80,6 +88,7 @@ class VideoDecoder:
         threads: int = 1,
         index: IndexMode = "whole",
         cache_key: str | bytes | None = None,
+        dav1d_threads: int | None = None,
     ) -> None:
         _check_option("index", index, tuple(INDEX_MODES))
         _check_option("dimension_order", dimension_order, ("NHWC", "NCHW"))
@@ -99,7 +108,9 @@ class VideoDecoder:
             "threads": threads,
             "index": index,
             "cache_key": cache_key,
+            "dav1d_threads": dav1d_threads,
         }
+        self._dav1d_threads = _dav1d_threads(dav1d_threads)
         self._key = hash_key(cache_key)
         self._channels_first = dimension_order == "NCHW"
         self._format: str = pixel_format
@@ -185,6 +196,7 @@ class VideoDecoder:
                 index=self._options["index"],
                 pool=shared_pool(),
                 key=self._key,
+                dav1d_threads=self._dav1d_threads,
             )
         return self._reader
 
@@ -217,8 +229,8 @@ class VideoDecoder:
     def metadata(self) -> Metadata:
         """Facts of the stream; counts its frames, without decoding them."""
         with self._use() as reader:
-            info = reader.info()
             count = self._frame_count(reader)
+            info = reader.info()
             begin = end = None
             if count:
                 first = reader.frame_info(0, 1)[0]
@@ -513,6 +525,31 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 def _open_again(path: Any, options: dict[str, Any]) -> VideoDecoder:
     return VideoDecoder(path, **options)
+
+
+def _dav1d_threads(argument: int | None) -> int:
+    """Threads of dav1d, by the argument or the environment."""
+    if argument is not None:
+        if (
+            isinstance(argument, bool)
+            or not isinstance(argument, int)
+            or not 0 <= argument <= _MOST_DAV1D_THREADS
+        ):
+            raise errors.ArgumentError(
+                f"dav1d_threads must be None or an integer from 0 to {_MOST_DAV1D_THREADS}, "
+                f"not {argument!r}"
+            )
+        return argument
+    value = os.environ.get(_DAV1D_THREADS)
+    if value is None:
+        return 1
+    # digits of other scripts are no number here
+    if re.fullmatch("[0-9]{1,9}", value) is None or int(value) > _MOST_DAV1D_THREADS:
+        raise errors.ArgumentError(
+            f"the environment variable {_DAV1D_THREADS} must be a number from 0 to "
+            f"{_MOST_DAV1D_THREADS}, not {value!r}"
+        )
+    return int(value)
 
 
 def _check_option(name: str, value: object, allowed: Sequence[str]) -> None:
