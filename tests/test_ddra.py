@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -495,6 +497,93 @@ def test_full_disk(source: Source, tmp_path: Path) -> None:
         assert names(disk) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "sparseframes.cli", "transcode", *arguments]
+
+
+def _fails(command: list[str], words: str) -> None:
+    """The command fails with one line that has the words."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert words in done.stderr
+
+
+@needs_program
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+def test_file_size_limit(source: Source, tmp_path: Path, codec: str) -> None:
+    # what a quota does: files of this process may not become larger than 20000 bytes
+    prlimit = shutil.which("prlimit")
+    if prlimit is None:
+        pytest.skip("no prlimit")
+    out = tmp_path / "out"
+    command = _command(source(60, (640, 480)), "-o", str(out), "--codec", codec, "--crf", "5")
+    _fails([prlimit, "--fsize=20000", *command, "--preset", "ultrafast"], "larger than")
+    assert names(out) == []
+    path = out / "episode.mp4"
+    program = (
+        "import resource, numpy as np\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
+        "from sparseframes import Encoder\n"
+        "noise = np.random.default_rng(0).integers(0, 255, (40, 96, 128, 3), np.uint8)\n"
+        f"with Encoder({str(path)!r}, codec={codec!r}, crf=5, preset='ultrafast') as encoder:\n"
+        "    encoder.write(noise)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert "EncodeError" in done.stderr
+    assert "larger than" in done.stderr
+    assert names(out) == []
+
+
+@needs_program
+def test_no_permission(source: Source, tmp_path: Path) -> None:
+    without: list[str] = []
+    if os.geteuid() == 0:
+        # for root there is no forbidden file, unless it gives up its capabilities
+        setpriv = shutil.which("setpriv")
+        if setpriv is None:
+            pytest.skip("root may do everything, and there is no setpriv")
+        without = [setpriv, "--bounding-set=-all", "--inh-caps=-all"]
+        if subprocess.run([*without, "true"], capture_output=True, check=False).returncode != 0:
+            pytest.skip("root may do everything here")
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    secret = tmp_path / "secret.mp4"
+    shutil.copy(source(8), secret)
+    secret.chmod(0)
+    closed.chmod(0o555)
+    try:
+        for arguments in (
+            (source(8), "-o", str(closed)),
+            (source(8), "-o", str(closed / "new")),
+            (str(secret), "-o", str(tmp_path / "out")),
+        ):
+            _fails([*without, *_command(*arguments)], "Permission denied")
+        assert names(closed) == []
+        assert not (tmp_path / "out").exists() or names(tmp_path / "out") == []
+    finally:
+        closed.chmod(0o755)
+        secret.chmod(0o644)
+
+
+@needs_program
+def test_program_that_is_killed(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # as the kernel does when memory runs out
+    fake = tmp_path / "bin" / "ffmpeg"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nkill -KILL $$\n")
+    fake.chmod(0o755)
+    (fake.parent / "ffprobe").symlink_to(find_program("ffprobe"))
+    monkeypatch.setenv("SPARSEFRAMES_FFMPEG", str(fake))
+    with pytest.raises(EncodeError, match="ended by SIGKILL"):
+        transcode(source(8), tmp_path / "x.mp4")
+    assert names(tmp_path) == ["bin"]
 
 
 def test_missing_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clip: Clip) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -100,6 +101,20 @@ def message_of(stderr: str, path: str = "") -> str:
     return "; ".join(lines[:MESSAGE_LINES]) or "the program failed without a word"
 
 
+def failure_of(code: int, stderr: str, path: str = "") -> str:
+    """Why a program failed, in one line, from its exit status and what it said."""
+    if code >= 0:
+        return message_of(stderr, path)
+    number = -code
+    if number == signal.SIGXFSZ:
+        return "a file would become larger than this process may write"
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"the program was ended by {name}"
+
+
 def start(
     arguments: Sequence[str], stderr: IO[bytes], *, bound: bool = False, **pipes: Any
 ) -> subprocess.Popen[bytes]:
@@ -157,7 +172,7 @@ def run(
         log.seek(0)
         text = log.read().decode("utf-8", "replace")
     if process.returncode != 0:
-        raise EncodeError(f"{what}: {message_of(text, what)}", file=what)
+        raise EncodeError(f"{what}: {failure_of(process.returncode, text, what)}", file=what)
     for key, word in (("drop_frames", "dropped"), ("dup_frames", "repeated")):
         if int(state.get(key, "0") or 0):
             raise EncodeError(f"{what}: the program {word} {state[key]} frames", file=what)

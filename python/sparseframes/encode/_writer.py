@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseframes.encode._check import check_ddra
-from sparseframes.encode._program import EncodeError, message_of, start, stop, whole_file
+from sparseframes.encode._program import EncodeError, failure_of, start, stop, whole_file
 from sparseframes.encode._settings import Settings
 from sparseframes.encode._transcode import container, output_arguments
 from sparseframes.errors import ArgumentError
@@ -195,6 +195,8 @@ class Encoder:
 
     def _fail(self) -> None:
         assert self._log is not None
+        assert self._process is not None
         self._log.seek(0)
         text = self._log.read().decode("utf-8", "replace")
-        raise EncodeError(f"{self.path}: {message_of(text)}", file=str(self.path))
+        reason = failure_of(self._process.returncode, text)
+        raise EncodeError(f"{self.path}: {reason}", file=str(self.path))
