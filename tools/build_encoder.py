@@ -118,7 +118,7 @@ def cxx() -> list[str]:
 
 def check_tools() -> None:
     """Raise, naming the packages to install, when a tool is missing."""
-    build_ffmpeg.check_tools()
+    build_ffmpeg.check_tools(dav1d=False)  # the system's is linked
     missing = {tool: package for tool, package in TOOLS.items() if not shutil.which(tool)}
     if not shutil.which(cxx()[0]):
         missing[cxx()[0]] = "g++"

@@ -74,9 +74,8 @@ TOOLS = {
     "patch": "patch",
     "ar": "binutils",
     "pkg-config": "pkg-config",
-    "meson": "meson",
-    "ninja": "ninja-build",
 }
+DAV1D_TOOLS = {"meson": "meson", "ninja": "ninja-build"}
 
 
 class BuildError(Exception):
@@ -97,9 +96,10 @@ def output(*command: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def check_tools() -> None:
+def check_tools(*, dav1d: bool) -> None:
     """Raise, naming the packages to install, when a tool is missing."""
-    missing = {tool: package for tool, package in TOOLS.items() if not shutil.which(tool)}
+    tools = TOOLS | DAV1D_TOOLS if dav1d else TOOLS
+    missing = {tool: package for tool, package in tools.items() if not shutil.which(tool)}
     if platform.machine() not in ("x86_64", "AMD64", "i686"):
         missing.pop("nasm", None)
     command = compiler()
@@ -399,7 +399,7 @@ def main() -> int:
         if arguments.print_key:
             print(build_key(options))
             return 0
-        check_tools()
+        check_tools(dav1d=True)
 
         def dav1d() -> Path:
             return build_dav1d(sanitize=arguments.sanitize, debug=arguments.debug)
