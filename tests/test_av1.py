@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import random
 import struct
 import threading
@@ -131,6 +132,22 @@ def test_times_and_kinds(streams: Callable[[str], Path]) -> None:
         assert list(keys) == [k for k, frame in enumerate(shown) if frame.key_frame]
 
 
+def test_an_edit_list(streams: Callable[[str], Path], tmp_path: Path) -> None:
+    # the list begins 20 frames later: those are decoded and not shown
+    data = streams("pyramid.mp4").read_bytes()
+    with av.open(str(streams("pyramid.mp4"))) as container:
+        step = int(1 / media.FPS / container.streams.video[0].time_base)
+    at = data.index(b"elst") + 12
+    (media_time,) = struct.unpack(">i", data[at + 4 : at + 8])
+    path = tmp_path / "editlist.mp4"
+    path.write_bytes(data[: at + 4] + struct.pack(">i", media_time + 20 * step) + data[at + 8 :])
+    expected = own(str(path)).digests
+    assert len(expected) == 40
+    check(str(path), expected)
+    with VideoDecoder(str(path)) as decoder:
+        assert [media.number_of(decoder[k]) for k in (0, 39, 17)] == [20, 59, 37]
+
+
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"there is no {CORPUS}")
 @pytest.mark.parametrize(
     "name",
@@ -189,6 +206,29 @@ def test_another_decoder_of_the_file_goes_on(streams: Callable[[str], Path]) -> 
     # another file with as many frames has nothing to do with them
     with VideoDecoder(str(streams("gop.mp4"))) as decoder:
         assert media.number_of(decoder[42]) == 42
+
+
+def test_a_batch_with_other_codecs(
+    streams: Callable[[str], Path], clip: Callable[[str], str]
+) -> None:
+    items: list[tuple[str, list[int]]] = [
+        (str(streams("pyramid.mp4")), [33, 2, 33]),
+        (clip("pyramid.mp4"), [7, 80]),
+        (str(streams("gop.mp4")), [59, 18, 0]),
+        (str(streams("pyramid.mp4")), [34]),
+    ]
+    for threads in (1, 3):
+        sparseframes.clear_cache()
+        batch = sparseframes.decode_batch(items, threads=threads)
+        for (_, wanted), frames in zip(items, batch, strict=True):
+            assert [media.number_of(frame) for frame in frames] == wanted
+
+
+def test_pickled(streams: Callable[[str], Path]) -> None:
+    with VideoDecoder(str(streams("gop.mp4")), dav1d_threads=2) as decoder:
+        again = pickle.loads(pickle.dumps(decoder))
+    assert again._dav1d_threads == 2
+    assert media.number_of(again[21]) == 21
 
 
 # -- threads --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #include "array.h"
 
 enum {
-    HEAD = 256,         /* bytes read at a time: of a small packet all, of frames the header */
+    HEAD = 256,          /* bytes read at first: of a small packet all, of frames the header */
     HEAD_MOST = 4 << 10, /* bytes that a frame header may take */
     SEQUENCE_MOST = 1 << 10
 };
@@ -98,7 +98,8 @@ static const uint8_t *view(Pass *pass, int64_t offset, int64_t wanted, size_t *s
         wanted = left;
     if (offset < pass->start || offset + wanted > pass->start + pass->filled) {
         n = wanted > HEAD ? wanted : HEAD;
-        if (n > left)
+        /* a second read is of a packet with several frames: mostly small ones */
+        if (n > left || (pass->filled && left <= HEAD_MOST))
             n = left;
         if (sparse_source_read_part(pass->index->source, pass->number, offset, pass->data, n,
                                     pass->error) < 0)
