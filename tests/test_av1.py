@@ -449,6 +449,13 @@ def test_damage_is_named_and_remembered(streams: Callable[[str], Path]) -> None:
         with pytest.raises(sparseframes.DecodeError, match="frame 59: it comes after damaged data"):
             decoder[59]
         assert frame(decoder, 0) == own(data).digests[0]
+    # numbered by a linear decode, what comes after the damage can be had
+    expected = own(data).digests
+    with VideoDecoder(data, pixel_format="native", index="decoded") as decoder:
+        assert len(decoder) == len(expected)
+        last = len(expected) - 1
+        assert frame(decoder, last) == expected[last]
+        assert not decoder.metadata.sparse
 
 
 def test_what_dav1d_says_goes_to_the_log(

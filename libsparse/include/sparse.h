@@ -163,9 +163,15 @@ enum SparseIndexMode {
                                outside the touched segments give it no frame: damaged ones, and
                                leading pictures that it drops at a splice (BLA, end of
                                sequence). For remote or very long files. */
-    SPARSE_INDEX_WHOLE = 1  /* One header pass over the stream before the first request. Where
+    SPARSE_INDEX_WHOLE = 1, /* One header pass over the stream before the first request. Where
                                there is a sample table, it reads the beginnings of
-                               slices alone. */
+                               slices alone. Of AV1 it is made in either mode; there, frames that
+                               dav1d refuses for damage, and a linear decode doesn't count, are
+                               counted until a request meets them. */
+    SPARSE_INDEX_DECODED = 2 /* One linear decode of the stream before the first request. Frames
+                               are decoded from a key frame and held against its hashes:
+                               nothing is spared, and nothing rests on what headers say. For
+                               damaged AV1. */
 };
 
 /* Settings of a reader. Fill with sparse_default_settings() first. */

@@ -46,7 +46,8 @@ static int check_settings(const SparseSettings *settings, SparseError *error)
     CHECK(settings->threads >= 1 && settings->threads <= SPARSE_MAX_THREADS);
     CHECK(settings->dav1d_threads >= 0 && settings->dav1d_threads <= 256);
     CHECK(settings->stream_index >= -1);
-    CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE);
+    CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE ||
+          settings->index_mode == SPARSE_INDEX_DECODED);
     CHECK(settings->key_size <= SPARSE_MAX_KEY && (settings->key || !settings->key_size));
     CHECK(settings->log_level >= SPARSE_LOG_ERROR && settings->log_level <= SPARSE_LOG_DEBUG);
     return 0;
@@ -80,10 +81,12 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
 {
     const enum AVCodecID codec = sparse_source_codecpar(reader->source)->codec_id;
 
-    if (sparse_decoder_supports(codec))
+    const int decoded = settings->index_mode == SPARSE_INDEX_DECODED;
+
+    if (!decoded && sparse_decoder_supports(codec))
         return sparse_index_open(&reader->index, reader->source, reader->pool,
                                  settings->index_mode == SPARSE_INDEX_LAZY, error);
-    if (codec == AV_CODEC_ID_AV1)
+    if (!decoded && codec == AV_CODEC_ID_AV1)
         return sparse_av1_index_open(&reader->av1, reader->source, error);
     reader->frame = av_frame_alloc();
     if (!reader->frame)

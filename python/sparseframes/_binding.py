@@ -28,7 +28,11 @@ FORMATS = {
     "native": lib.SPARSE_FORMAT_NATIVE,
 }
 
-INDEX_MODES = {"whole": lib.SPARSE_INDEX_WHOLE, "lazy": lib.SPARSE_INDEX_LAZY}
+INDEX_MODES = {
+    "whole": lib.SPARSE_INDEX_WHOLE,
+    "lazy": lib.SPARSE_INDEX_LAZY,
+    "decoded": lib.SPARSE_INDEX_DECODED,
+}
 
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 _NO_PTS = -(1 << 63)

@@ -25,7 +25,7 @@ from sparseframes._types import Frame, FrameBatch, FrameData, Plan, Planes, Stat
 from sparseframes._types import VideoStreamMetadata as Metadata
 
 DimensionOrder = Literal["NHWC", "NCHW"]
-IndexMode = Literal["whole", "lazy"]
+IndexMode = Literal["whole", "lazy", "decoded"]
 PixelFormat = Literal["rgb24", "gray", "native"]
 
 _CHANNELS = {"rgb24": 3, "gray": 1}
@@ -57,7 +57,9 @@ class VideoDecoder:
             only over the segments that requests touch, where the container has a sample table,
             and takes the table's word for the number of a frame: for remote or very long files.
             A linear decode numbers otherwise if packets elsewhere give it no frame: damaged ones,
-            and leading pictures that it drops at a splice.
+            and leading pictures that it drops at a splice. "decoded" decodes the stream once to
+            number its frames, and decodes from key frames afterwards: slow, and right where tiles
+            of AV1 are damaged, which "whole" learns only when a request meets the damage.
         cache_key: what stands for the bytes of a source that is no path: decoders with equal keys
             share the pictures that are kept for later requests, see `set_cache_budget`, so their
             bytes must be equal, too. A path needs none: its file is known by device, inode, size
