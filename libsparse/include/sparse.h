@@ -323,8 +323,9 @@ enum SparseFormat {
     SPARSE_FORMAT_RGB24 = 0, /* 8-bit R, G, B, interleaved; converted exactly as
                                 `ffmpeg -pix_fmt rgb24` does */
     SPARSE_FORMAT_GRAY = 1, /* 8-bit gray, as `ffmpeg -pix_fmt gray` */
-    SPARSE_FORMAT_NATIVE = 2 /* the planes as decoded, packed rows one after
+    SPARSE_FORMAT_NATIVE = 2, /* the planes as decoded, packed rows one after
                                 another, samples over 8 bit as 16-bit little endian */
+    SPARSE_FORMAT_RGB24_PLANAR = 3 /* the bytes of RGB24 in three planes, R, G and B */
 };
 
 /* One plane of a picture in native form. */
@@ -347,6 +348,39 @@ typedef struct SparseLayout {
     int component_depth; /* significant bits a sample */
 } SparseLayout;
 
+/* Filters of swscale, under ffmpeg's names. */
+enum SparseFilter {
+    SPARSE_FILTER_BICUBIC = 0,
+    SPARSE_FILTER_BILINEAR,
+    SPARSE_FILTER_FAST_BILINEAR,
+    SPARSE_FILTER_NEIGHBOR,
+    SPARSE_FILTER_AREA,
+    SPARSE_FILTER_BICUBLIN, /* bicubic for luma, bilinear for chroma */
+    SPARSE_FILTER_GAUSS,
+    SPARSE_FILTER_SINC,
+    SPARSE_FILTER_LANCZOS,
+    SPARSE_FILTER_SPLINE
+};
+
+/*
+ * What is done to pictures before they become RGB or gray, as ffmpeg's
+ * -vf crop=W:H:LEFT:TOP:exact=1,scale=W:H:flags=FILTER does it.
+ */
+typedef struct SparseConversion {
+    int crop_left, crop_top, crop_width, crop_height; /* width 0: the whole picture */
+    int resize_width, resize_height; /* width 0: as it is then */
+    int resize_filter; /* enum SparseFilter */
+    uint64_t reserved[4]; /* zero */
+} SparseConversion;
+
+/*
+ * Set it for all that follows: layouts, requests and linear decodes. NULL: pictures as they are,
+ * which is the default. NATIVE planes always are. A picture that is too small for the crop is
+ * SPARSE_ERR_ARGUMENT, there.
+ */
+SPARSE_API int sparse_set_conversion(SparseReader *reader, const SparseConversion *conversion,
+                                     SparseError *error);
+
 /*
  * Layout of frame index in the given format. Frames of one stream may differ
  * where its resolution or format changes.
@@ -357,9 +391,9 @@ SPARSE_API int sparse_frame_layout(SparseReader *reader, int64_t index, int form
 /* Where one frame goes. */
 typedef struct SparseTarget {
     uint8_t *data; /* first row; for NATIVE the packed picture */
-    ptrdiff_t row_step; /* bytes from one row to the next (RGB24, GRAY); 0: packed.
-                           Not used for NATIVE */
+    ptrdiff_t row_step; /* bytes from one row to the next; 0: packed. Not used for NATIVE */
     size_t size; /* writable bytes at data; checked */
+    ptrdiff_t plane_step; /* RGB24_PLANAR: bytes from one plane to the next; 0: packed */
 } SparseTarget;
 
 /*

@@ -132,7 +132,7 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
         width = reader->frame->width;
         height = reader->frame->height;
     }
-    ret = sparse_convert_layout(format, pix_fmt, width, height, layout, error);
+    ret = sparse_convert_layout(format, pix_fmt, width, height, &reader->transform, layout, error);
     if (ret < 0) {
         SparseError cause = *error;
 

@@ -17,7 +17,8 @@ typedef struct SparseRequest {
     const SparseTarget *targets;
     size_t count;
     int format;
-    int width, height; /* 0: any */
+    int width, height; /* as converted; 0: any */
+    const SparseTransform *transform;
 } SparseRequest;
 
 enum SparseStepState {

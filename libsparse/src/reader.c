@@ -266,6 +266,7 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
             .format = item->format,
             .width = item->width,
             .height = item->height,
+            .transform = &item->reader->transform,
         };
         const SparseLog *previous = sparse_log_enter(&item->reader->log);
 

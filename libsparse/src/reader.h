@@ -29,6 +29,7 @@ struct SparseReader {
     AVFrame *frame;         /* of restart */
     SparseLog log;
     int threads;
+    SparseTransform transform;
     SparsePool *pool;
     SparseIdentity identity; /* of the stream, for kept pictures */
     int shared;              /* others may have the same identity */

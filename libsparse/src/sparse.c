@@ -11,6 +11,7 @@
 
 #include <libavutil/avutil.h>
 #include <libavutil/frame.h>
+#include <libavutil/imgutils.h>
 #include <libavutil/pixdesc.h>
 
 #include "reader.h"
@@ -260,8 +261,38 @@ int sparse_plan_create(SparsePlan **plan, SparseReader *reader, const int64_t *i
 
 static int is_format(int format)
 {
-    return format == SPARSE_FORMAT_RGB24 || format == SPARSE_FORMAT_GRAY ||
-           format == SPARSE_FORMAT_NATIVE;
+    return format >= SPARSE_FORMAT_RGB24 && format <= SPARSE_FORMAT_RGB24_PLANAR;
+}
+
+int sparse_set_conversion(SparseReader *reader, const SparseConversion *conversion,
+                          SparseError *error)
+{
+    static const SparseConversion none;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    if (!conversion)
+        conversion = &none;
+    CHECK(conversion->crop_width >= 0);
+    CHECK(!conversion->crop_width ||
+          (conversion->crop_height > 0 && conversion->crop_left >= 0 && conversion->crop_top >= 0));
+    CHECK(conversion->resize_width >= 0);
+    CHECK(!conversion->resize_width ||
+          (conversion->resize_height > 0 &&
+           av_image_check_size((unsigned)conversion->resize_width,
+                               (unsigned)conversion->resize_height, 0, NULL) >= 0));
+    CHECK(conversion->resize_filter >= SPARSE_FILTER_BICUBIC &&
+          conversion->resize_filter <= SPARSE_FILTER_SPLINE);
+    reader->transform = (SparseTransform){
+        .crop_left = conversion->crop_left,
+        .crop_top = conversion->crop_top,
+        .crop_width = conversion->crop_width,
+        .crop_height = conversion->crop_height,
+        .width = conversion->resize_width,
+        .height = conversion->resize_height,
+        .filter = conversion->resize_filter,
+    };
+    return 0;
 }
 
 int sparse_frame_layout(SparseReader *reader, int64_t index, int format, SparseLayout *layout,
@@ -384,7 +415,7 @@ int sparse_linear_peek(SparseLinear *linear, int format, SparseLayout *layout, S
     if (ret != 1)
         return ret;
     ret = sparse_convert_layout(format, linear->frame->format, linear->frame->width,
-                                linear->frame->height, layout, error);
+                                linear->frame->height, &linear->reader->transform, layout, error);
     return ret < 0 ? ret : 1;
 }
 
@@ -400,7 +431,8 @@ int sparse_linear_next(SparseLinear *linear, int format, const SparseTarget *tar
     if (ret != 1)
         return ret;
     if (target)
-        ret = sparse_convert_frame(linear->converter, linear->frame, format, target, error);
+        ret = sparse_convert_frame(linear->converter, linear->frame, format,
+                                   &linear->reader->transform, target, error);
     if (pts)
         *pts = linear->frame->pts;
     if (damaged)

@@ -40,36 +40,37 @@ typedef struct Worker {
 
 /* ---- Into the caller's memory ---- */
 
-static int check_size(const SparseRequest *request, const AVFrame *frame, SparseError *error)
+static int check_size(const SparseRequest *request, const SparseLayout *layout, SparseError *error)
 {
-    if ((request->width && request->width != frame->width) ||
-        (request->height && request->height != frame->height))
+    if ((request->width && request->width != layout->width) ||
+        (request->height && request->height != layout->height))
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
                            "it is %dx%d, not %dx%d as the others: the stream's size changes",
-                           frame->width, frame->height, request->width, request->height);
+                           layout->width, layout->height, request->width, request->height);
     return 0;
 }
 
-static int copy_slot(const SparseRequest *request, const AVFrame *frame, const SparseTarget *from,
-                     const SparseTarget *to, SparseError *error)
+static int copy_slot(const SparseLayout *layout, const SparseTarget *from, const SparseTarget *to,
+                     SparseError *error)
 {
-    SparseLayout layout;
-    size_t from_step, to_step;
-    int ret = sparse_convert_layout(request->format, frame->format, frame->width, frame->height,
-                                    &layout, error);
+    const size_t planes = layout->format == SPARSE_FORMAT_RGB24_PLANAR ? 3 : 1;
+    size_t from_step, to_step, from_plane, to_plane;
+    int ret = sparse_convert_check(layout, from, &from_step, error);
 
     if (ret >= 0)
-        ret = sparse_convert_check(&layout, from, &from_step, error);
-    if (ret >= 0)
-        ret = sparse_convert_check(&layout, to, &to_step, error);
+        ret = sparse_convert_check(layout, to, &to_step, error);
     if (ret < 0)
         return ret;
-    if (request->format == SPARSE_FORMAT_NATIVE) {
-        memcpy(to->data, from->data, layout.size);
+    if (layout->format == SPARSE_FORMAT_NATIVE) {
+        memcpy(to->data, from->data, layout->size);
         return 0;
     }
-    for (size_t y = 0; y < (size_t)layout.height; y++)
-        memcpy(to->data + y * to_step, from->data + y * from_step, layout.planes[0].row_bytes);
+    from_plane = sparse_convert_plane_step(layout, from, from_step);
+    to_plane = sparse_convert_plane_step(layout, to, to_step);
+    for (size_t p = 0; p < planes; p++)
+        for (size_t y = 0; y < (size_t)layout->height; y++)
+            memcpy(to->data + p * to_plane + y * to_step,
+                   from->data + p * from_plane + y * from_step, layout->planes[0].row_bytes);
     return 0;
 }
 
@@ -78,12 +79,17 @@ int sparse_request_fill(const SparseRequest *request, SparseConverter *converter
                         SparseError *error)
 {
     const SparseTarget *done = &request->targets[slot];
-    int ret = check_size(request, frame, error);
+    SparseLayout layout;
+    int ret = sparse_convert_layout(request->format, frame->format, frame->width, frame->height,
+                                    request->transform, &layout, error);
 
     if (ret >= 0)
-        ret = sparse_convert_frame(converter, frame, request->format, done, error);
+        ret = check_size(request, &layout, error);
+    if (ret >= 0)
+        ret = sparse_convert_frame(converter, frame, request->format, request->transform, done,
+                                   error);
     for (slot = next_slot[slot]; ret >= 0 && slot != SPARSE_NO_SLOT; slot = next_slot[slot])
-        ret = copy_slot(request, frame, done, &request->targets[slot], error);
+        ret = copy_slot(&layout, done, &request->targets[slot], error);
     return ret;
 }
 

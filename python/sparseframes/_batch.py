@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseframes import errors
-from sparseframes._binding import Reader, Request, get_batch
+from sparseframes._binding import Reader, Request, get_batch, is_planar
 from sparseframes._decoder import VideoDecoder
 from sparseframes._fetch import Fetch
 from sparseframes._indices import as_indices
@@ -190,8 +190,8 @@ def _requests(
     places: Sequence[Any],
     fetches: list[Fetch | None],
 ) -> Iterable[Request]:
-    """What one reader is asked: one request for all items of the same size."""
-    by_size: dict[tuple[int, int], Request] = {}
+    """What one reader is asked: one request for all items of the same size and form."""
+    by_size: dict[tuple[int, int, bool], Request] = {}
     for k in group.items:
         try:
             indices = decoder._absolute(reader, wanted[k])
@@ -201,9 +201,9 @@ def _requests(
             raise _named(k, error) from error
         if not len(indices):
             continue
-        size = (fetch.width, fetch.height)
+        size = (fetch.width, fetch.height, is_planar(fetch.batch))
         if size not in by_size:
-            by_size[size] = Request(reader, decoder._format, *size, [], [])
+            by_size[size] = Request(reader, decoder._format, fetch.width, fetch.height, [], [])
         by_size[size].indices.append(indices)
         by_size[size].batches.append(fetch.batch)
     return by_size.values()

@@ -28,6 +28,22 @@ FORMATS = {
     "native": lib.SPARSE_FORMAT_NATIVE,
 }
 
+FILTERS = {
+    name: getattr(lib, f"SPARSE_FILTER_{name.upper()}")
+    for name in (
+        "bicubic",
+        "bilinear",
+        "fast_bilinear",
+        "neighbor",
+        "area",
+        "bicublin",
+        "gauss",
+        "sinc",
+        "lanczos",
+        "spline",
+    )
+}
+
 INDEX_MODES = {
     "whole": lib.SPARSE_INDEX_WHOLE,
     "lazy": lib.SPARSE_INDEX_LAZY,
@@ -358,6 +374,21 @@ class Reader:
             values[field] = value
         return Info(**values)
 
+    def set_conversion(
+        self,
+        crop: tuple[int, int, int, int] | None,
+        resize: tuple[int, int] | None,
+        resize_filter: str,
+    ) -> None:
+        """Crop (left, top, width, height), then resize (width, height), all but native planes."""
+        raw = ffi.new("SparseConversion *")
+        if crop is not None:
+            raw.crop_left, raw.crop_top, raw.crop_width, raw.crop_height = crop
+        if resize is not None:
+            raw.resize_width, raw.resize_height = resize
+        raw.resize_filter = FILTERS[resize_filter]
+        self._check(lib.sparse_set_conversion(self._reader, raw, self._error))
+
     def frame_count(self) -> int:
         """Number of frames a linear decode puts out."""
         return self._check(lib.sparse_frame_count(self._reader, self._error))
@@ -429,8 +460,8 @@ class Reader:
         """Decode frames into batch[k].
 
         batch is uint8 [N, H, W, C] whose pixels lie together, with rows and frames at any
-        distance, or [N, bytes] with one packed picture in each row. A frame of another size than
-        width x height is an error.
+        distance, or whose planes do (for RGB), or [N, bytes] with one packed picture in each row.
+        A frame of another size than width x height is an error.
         """
         count = len(indices)
         if count == 0:
@@ -441,7 +472,7 @@ class Reader:
             self._reader,
             ffi.from_buffer("int64_t[]", indices),
             count,
-            FORMATS[pixel_format],
+            _format(pixel_format, batch),
             targets,
             width,
             height,
@@ -468,20 +499,38 @@ class Reader:
         return LinearReader(self, handle)
 
 
+def is_planar(batch: NDArray[Any]) -> bool:
+    """Whether the pixels of [N, H, W, 3] lie in three planes, each row's bytes together."""
+    if batch.ndim != 4 or batch.shape[3] != 3 or batch.strides[3] == 1:
+        return False
+    _, height, width, _ = batch.shape
+    row, plane = batch.strides[1], batch.strides[3]
+    return batch.strides[2] == 1 and row >= width and plane >= (height - 1) * row + width
+
+
+def _format(pixel_format: str, batch: NDArray[Any]) -> int:
+    value: int = FORMATS[pixel_format]
+    return lib.SPARSE_FORMAT_RGB24_PLANAR if is_planar(batch) else value
+
+
 def _fill_targets(targets: Any, first: int, batch: NDArray[Any]) -> None:
     """Have targets[first:] tell where the frames of a batch go; see `Reader.get_frames`."""
     if not len(batch):
         return
     address = batch.__array_interface__["data"][0]
-    size, row_step = batch[0].nbytes, 0
+    size, row_step, plane_step = batch[0].nbytes, 0, 0
     if batch.ndim == 4:
         row_step = batch.strides[1]
-        size = (batch.shape[1] - 1) * row_step + batch[0, 0].nbytes
+        size = (batch.shape[1] - 1) * row_step + batch.shape[2] * batch.shape[3]
+        if is_planar(batch):
+            plane_step = batch.strides[3]
+            size = 2 * plane_step + (batch.shape[1] - 1) * row_step + batch.shape[2]
     for k in range(len(batch)):
         target = targets[first + k]
         target.data = ffi.cast("uint8_t *", address + k * batch.strides[0])
         target.row_step = row_step
         target.size = size
+        target.plane_step = plane_step
 
 
 @dataclass
@@ -516,7 +565,7 @@ def get_batch(requests: list[Request], threads: int) -> tuple[int, errors.Sparse
         item.indices = pointer = ffi.from_buffer("int64_t[]", indices)
         item.targets = targets
         item.count = len(indices)
-        item.format = FORMATS[request.pixel_format]
+        item.format = _format(request.pixel_format, request.batches[0])
         item.width, item.height = request.width, request.height
         keep.append((indices, pointer, targets))
     code = lib.sparse_get_batch(items, len(requests), threads, failed, error)

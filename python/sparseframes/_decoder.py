@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseframes import errors
-from sparseframes._binding import FORMATS, INDEX_MODES, Info, Layout, Reader
+from sparseframes._binding import FILTERS, FORMATS, INDEX_MODES, Info, Layout, Reader
 from sparseframes._cache import hash_key, shared_pool
 from sparseframes._fetch import Fetch, native_fetch, pixel_fetch
 from sparseframes._indices import Timeline, as_index, as_indices, as_seconds
@@ -69,6 +69,17 @@ class VideoDecoder:
             ``SPARSEFRAMES_DAV1D_THREADS``, or 1 without it, which starts no thread at all. The
             pixels are the same.
 
+        crop: (top, left, height, width) of the part of each frame that is wanted.
+        resize: (height, width) of what is returned, from the cropped frame.
+        resize_filter: "bicubic", "bilinear", "fast_bilinear", "neighbor", "area", "bicublin",
+            "gauss", "sinc", "lanczos" or "spline", as in ffmpeg's ``scale=W:H:flags=``. Cropping
+            and resizing are done as ``-vf crop=W:H:LEFT:TOP:exact=1,scale=W:H:flags=FILTER`` does
+            them with rgb24 or gray after it: before the conversion, in one step with it. Where a
+            display matrix turns frames, they are done before the turn, so that they hold for the
+            frame as it is returned. Not for native planes.
+        output_dtype: NumPy's uint8, 0 to 255, or float32, the same values divided by 255. Not for
+            native planes.
+
     Thread-safety: a lock inside lets one thread at a time work; `close` waits for the others. After
     a fork a decoder of a path or of memory opens its source again in the child, one of a file-like
     object raises. A decoder of a path can be pickled: it is opened anew where it arrives.
@@ -91,6 +102,10 @@ class VideoDecoder:
         index: IndexMode = "whole",
         cache_key: str | bytes | None = None,
         dav1d_threads: int | None = None,
+        crop: tuple[int, int, int, int] | None = None,
+        resize: tuple[int, int] | None = None,
+        resize_filter: str = "bicubic",
+        output_dtype: Any = np.uint8,
     ) -> None:
         _check_option("index", index, tuple(INDEX_MODES))
         _check_option("dimension_order", dimension_order, ("NHWC", "NCHW"))
@@ -114,6 +129,20 @@ class VideoDecoder:
         }
         self._dav1d_threads = _dav1d_threads(dav1d_threads)
         self._key = hash_key(cache_key)
+        _check_option("resize_filter", resize_filter, tuple(FILTERS))
+        self._dtype = _check_dtype(output_dtype)
+        self._crop = _check_numbers("crop", crop, 4)
+        self._resize = _check_numbers("resize", resize, 2)
+        self._options.update(
+            crop=self._crop,
+            resize=self._resize,
+            resize_filter=resize_filter,
+            output_dtype=self._dtype,
+        )
+        if pixel_format == "native" and (crop or resize or self._dtype is not np.uint8):
+            raise errors.ArgumentError(
+                "native planes can't be cropped, resized or converted to another type"
+            )
         self._channels_first = dimension_order == "NCHW"
         self._format: str = pixel_format
         self._source = make_source(source)
@@ -200,7 +229,37 @@ class VideoDecoder:
                 key=self._key,
                 dav1d_threads=self._dav1d_threads,
             )
+            self._set_conversion(self._reader)
         return self._reader
+
+    def _set_conversion(self, reader: Reader) -> None:
+        if self._crop is None and self._resize is None:
+            return
+        info = reader.info()
+        orientation = Orientation(info.rotation, info.flip)
+        crop, resize = None, None
+        if self._crop is not None:
+            top, left, down, across = self._crop
+            width, height = orientation.size(info.width, info.height)
+            if left + across > width or top + down > height:
+                raise errors.ArgumentError(
+                    f"{self._source.name}: a crop of {self._crop} reaches outside frames of "
+                    f"{height} x {width}",
+                    file=self._source.name,
+                )
+            crop = orientation.coded_rectangle((left, top, across, down), info.width, info.height)
+        if self._resize is not None:
+            resize = orientation.size(self._resize[1], self._resize[0])
+        reader.set_conversion(crop, resize, self._options["resize_filter"])
+
+    def _size(self, info: Info) -> tuple[int, int]:
+        """Width and height of frames before they are turned, cropped and resized."""
+        orientation = Orientation(info.rotation, info.flip)
+        if self._resize is not None:
+            return orientation.size(self._resize[1], self._resize[0])
+        if self._crop is not None:
+            return orientation.size(self._crop[3], self._crop[2])
+        return info.width, info.height
 
     @contextmanager
     def _use(self) -> Iterator[Reader]:
@@ -239,7 +298,7 @@ class VideoDecoder:
                 last = reader.frame_info(count - 1, 1)[0]
                 begin = _known(first["pts_seconds"])
                 end = _known(_end_seconds(info, last))
-        return _make_metadata(info, count, begin, end)
+        return _make_metadata(info, self._size(info), count, begin, end)
 
     @property
     def stats(self) -> Stats:
@@ -503,6 +562,7 @@ class VideoDecoder:
             self._orientation,
             out,
             channels_first=self._channels_first,
+            dtype=self._dtype,
         )
 
     def _layout(self, reader: Reader, indices: NDArray[np.int64]) -> Layout:
@@ -511,7 +571,8 @@ class VideoDecoder:
         if self._format == "native" and self._frame_count(reader):
             return reader.layout(0, self._format)
         info = self._info
-        return Layout(info.width, info.height, (), 0, info.pixel_format, info.bits_per_component)
+        width, height = self._size(info)
+        return Layout(width, height, (), 0, info.pixel_format, info.bits_per_component)
 
 
 _decoders: weakref.WeakSet[VideoDecoder] = weakref.WeakSet()
@@ -569,13 +630,34 @@ def _end_seconds(info: Info, last: Any) -> float:
     return ticks * info.time_base_num / info.time_base_den
 
 
+def _check_numbers(name: str, value: Any, count: int) -> Any:
+    """A tuple of sizes, None for none; places may be 0."""
+    if value is None:
+        return None
+    numbers = tuple(as_index(number) for number in value)
+    if len(numbers) != count:
+        raise errors.ArgumentError(f"{name} must have {count} numbers, not {len(numbers)}")
+    if min(numbers[-2:]) < 1 or min(numbers) < 0 or max(numbers) > 1 << 20:
+        raise errors.ArgumentError(f"{name} can't be {numbers}")
+    return numbers
+
+
+def _check_dtype(value: Any) -> type[np.generic]:
+    for dtype in (np.uint8, np.float32):
+        if np.dtype(value) == dtype:
+            return dtype
+    raise errors.ArgumentError(f"output_dtype must be uint8 or float32, not {value!r}")
+
+
 def _known(value: Any) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _make_metadata(info: Info, count: int, begin: float | None, end: float | None) -> Metadata:
+def _make_metadata(
+    info: Info, size: tuple[int, int], count: int, begin: float | None, end: float | None
+) -> Metadata:
     orientation = Orientation(info.rotation, info.flip)
-    width, height = orientation.size(info.width, info.height)
+    width, height = orientation.size(*size)
     return Metadata(
         duration_seconds_from_header=info.duration_seconds or None,
         begin_stream_seconds_from_header=info.begin_seconds,

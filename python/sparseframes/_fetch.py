@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseframes import errors
-from sparseframes._binding import Layout
+from sparseframes._binding import Layout, is_planar
 from sparseframes._orientation import Orientation
 from sparseframes._types import FrameData, Planes
 
@@ -39,21 +39,27 @@ def pixel_fetch(
     out: Any,
     *,
     channels_first: bool,
+    dtype: type[np.generic] = np.uint8,
 ) -> Fetch:
-    """Room for interleaved pixels, in out or a new array."""
+    """Room for pixels of one or three channels, in out or a new array.
+
+    As float32 they are divided by 255.
+    """
     shape = (count, layout.height, layout.width, channels)
     width, height = orientation.size(layout.width, layout.height)
     if out is not None:
         order = (count, channels, height, width)
-        _check_out(out, order if channels_first else (count, height, width, channels))
+        _check_out(out, order if channels_first else (count, height, width, channels), dtype)
         final = out.transpose(0, 2, 3, 1) if channels_first else out
     else:
-        final = np.empty((count, height, width, channels), np.uint8)
-    direct = orientation.identity and _rows_together(final)
+        final = np.empty((count, height, width, channels), dtype)
+    direct = dtype is np.uint8 and orientation.identity and _can_be_written(final)
     batch = final if direct else np.empty(shape, np.uint8)
 
     def finish() -> FrameData:
-        if not direct:
+        if dtype is np.float32:
+            np.divide(orientation.view(batch), np.float32(255), out=final)
+        elif not direct:
             np.copyto(final, orientation.view(batch))
         if out is not None:
             return cast("NDArray[np.uint8]", out)
@@ -99,10 +105,10 @@ def _check_out(out: Any, shape: tuple[int, ...], dtype: Any = np.uint8) -> None:
         raise errors.ArgumentError("out can't be written to")
 
 
-def _rows_together(frames: NDArray[Any]) -> bool:
-    """Whether the pixels of each row of [N, H, W, C] lie one after another, and rows apart."""
+def _can_be_written(frames: NDArray[Any]) -> bool:
+    """Whether [N, H, W, C] has the pixels of each row, or each plane's, one after another."""
     _, _, width, channels = frames.shape
-    return bool(
+    return is_planar(frames) or bool(
         (channels == 1 or frames.strides[3] == 1)
         and frames.strides[2] == channels
         and frames.strides[1] >= width * channels

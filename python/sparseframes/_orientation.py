@@ -30,6 +30,24 @@ class Orientation:
         """Width and height after the turn."""
         return (height, width) if self.clockwise in (90, 270) else (width, height)
 
+    def coded_rectangle(
+        self, rectangle: tuple[int, int, int, int], width: int, height: int
+    ) -> tuple[int, int, int, int]:
+        """Where (left, top, width, height) of a turned picture is in the coded one.
+
+        width and height are those of the coded picture.
+        """
+        left, top, across, down = rectangle
+        if self.clockwise == 90:
+            left, top, across, down = top, height - left - across, down, across
+        elif self.clockwise == 180:
+            left, top = width - left - across, height - top - down
+        elif self.clockwise == 270:
+            left, top, across, down = width - top - down, left, down, across
+        if self.flip:
+            left = width - left - across
+        return left, top, across, down
+
     def view(self, frames: NDArray[Any]) -> NDArray[Any]:
         """A view of [N, H, W, C] as it is to be seen."""
         if self.flip:

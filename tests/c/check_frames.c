@@ -74,7 +74,7 @@ static int decode_linearly(SparseReader *reader, int format, Reference *referenc
 
     reference->first_damaged = -1;
     while (ret >= 0 && (ret = sparse_linear_peek(linear, format, &layout, error)) == 1) {
-        SparseTarget target = {NULL, 0, layout.size};
+        SparseTarget target = {NULL, 0, layout.size, 0};
         int damaged = 0;
 
         free(data);
@@ -94,7 +94,7 @@ static int decode_linearly(SparseReader *reader, int format, Reference *referenc
 static void request(SparseReader *reader, int format, const Reference *reference,
                     const int64_t *indices, size_t count, Tally *tally)
 {
-    SparseTarget targets[MAX_FRAMES_PER_REQUEST] = {{NULL, 0, 0}};
+    SparseTarget targets[MAX_FRAMES_PER_REQUEST] = {{NULL, 0, 0, 0}};
     SparsePlan *plan = NULL;
     SparsePlanFacts facts;
     SparseStats before, after;

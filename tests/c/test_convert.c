@@ -51,8 +51,8 @@ static int check(SparseConverter *converter, const AVFrame *frame, int format, s
     size_t row, step, size;
     int bad = 0;
 
-    if (sparse_convert_layout(format, frame->format, frame->width, frame->height, &layout, &error) <
-        0) {
+    if (sparse_convert_layout(format, frame->format, frame->width, frame->height, NULL, &layout,
+                              &error) < 0) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -64,12 +64,12 @@ static int check(SparseConverter *converter, const AVFrame *frame, int format, s
         return 1;
     memset(memory, GUARD, size + 2 * MARGIN);
     data = memory + MARGIN / 2 + offset;
-    if (sparse_convert_frame(converter, frame, format,
-                             &(SparseTarget){data, (ptrdiff_t)step, size - 1},
+    if (sparse_convert_frame(converter, frame, format, NULL,
+                             &(SparseTarget){data, (ptrdiff_t)step, size - 1, 0},
                              NULL) != SPARSE_ERR_ARGUMENT)
         bad = 1; /* a byte too few must be noticed */
-    if (sparse_convert_frame(converter, frame, format, &(SparseTarget){data, (ptrdiff_t)step, size},
-                             &error) < 0) {
+    if (sparse_convert_frame(converter, frame, format, NULL,
+                             &(SparseTarget){data, (ptrdiff_t)step, size, 0}, &error) < 0) {
         fprintf(stderr, "%s\n", error.message);
         bad = 1;
     }
@@ -114,11 +114,11 @@ static int check_targets(void)
     };
     SparseLayout layout;
     uint8_t byte;
-    int bad =
-        sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 10, 257, &layout, NULL) < 0;
+    int bad = sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 10, 257, NULL, &layout,
+                                    NULL) < 0;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        SparseTarget target = {&byte, cases[i].row_step, cases[i].size};
+        SparseTarget target = {&byte, cases[i].row_step, cases[i].size, 0};
         size_t step;
         int ret = sparse_convert_check(&layout, &target, &step, NULL);
 
@@ -127,6 +127,86 @@ static int check_targets(void)
             bad++;
         }
     }
+    return bad;
+}
+
+/* Planes hold the bytes of the interleaved picture, wherever they are, and nothing else is
+ * written; with a crop and a size, too. */
+static int check_planar(SparseConverter *converter, const AVFrame *frame,
+                        const SparseTransform *transform, size_t offset, size_t row_gap,
+                        size_t plane_gap)
+{
+    SparseLayout layout;
+    SparseTarget packed = {0}, target = {0};
+    size_t width, height, step, plane, size;
+    uint8_t *memory = NULL;
+    int bad = 1;
+
+    if (sparse_convert_layout(SPARSE_FORMAT_RGB24, frame->format, frame->width, frame->height,
+                              transform, &layout, NULL) < 0)
+        return 1;
+    width = (size_t)layout.width;
+    height = (size_t)layout.height;
+    step = width + row_gap;
+    plane = step * height + plane_gap;
+    size = 2 * plane + step * (height - 1) + width;
+    packed.size = layout.size;
+    packed.data = av_malloc(packed.size);
+    memory = av_malloc(size + 2 * MARGIN);
+    if (!packed.data || !memory)
+        goto done;
+    memset(memory, GUARD, size + 2 * MARGIN);
+    target =
+        (SparseTarget){memory + MARGIN / 2 + offset, (ptrdiff_t)step, size - 1, (ptrdiff_t)plane};
+    if (sparse_convert_frame(converter, frame, SPARSE_FORMAT_RGB24, transform, &packed, NULL) < 0)
+        goto done;
+    bad = sparse_convert_frame(converter, frame, SPARSE_FORMAT_RGB24_PLANAR, transform, &target,
+                               NULL) != SPARSE_ERR_ARGUMENT;
+    target.size = size;
+    bad |= sparse_convert_frame(converter, frame, SPARSE_FORMAT_RGB24_PLANAR, transform, &target,
+                                NULL) < 0;
+    for (size_t i = 0; i < size + 2 * MARGIN; i++) {
+        size_t at = i - (size_t)(target.data - memory), p = at / plane, y = at % plane / step;
+        size_t x = at % plane % step;
+        int inside = i >= (size_t)(target.data - memory) && at < size && y < height && x < width;
+        uint8_t wanted = inside ? packed.data[(y * width + x) * 3 + p] : GUARD;
+
+        bad |= memory[i] != wanted;
+    }
+    if (bad)
+        fprintf(stderr, "planes of %zux%zu at %zu are wrong\n", width, height, offset);
+done:
+    av_free(packed.data);
+    av_free(memory);
+    return bad;
+}
+
+static int check_planes(SparseConverter *converter)
+{
+    static const int formats[] = {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUV444P, AV_PIX_FMT_YUV420P10LE,
+                                  AV_PIX_FMT_GRAY8, AV_PIX_FMT_RGB24};
+    static const int sizes[][2] = {{64, 48}, {129, 98}, {35, 33}, {7, 6}};
+    int bad = 0;
+
+    for (size_t f = 0; f < sizeof(formats) / sizeof(formats[0]); f++)
+        for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+            const SparseTransform crop = {
+                .crop_left = 1, .crop_top = 3, .crop_width = 5, .crop_height = 2};
+            const SparseTransform both = {.crop_left = 2,
+                                          .crop_top = 1,
+                                          .crop_width = 4,
+                                          .crop_height = 4,
+                                          .width = 33,
+                                          .height = 20,
+                                          .filter = SPARSE_FILTER_AREA};
+            AVFrame *frame = noise(formats[f], sizes[s][0], sizes[s][1]);
+
+            bad += !frame || check_planar(converter, frame, NULL, 0, 0, 0) ||
+                   check_planar(converter, frame, NULL, 5, 3, 7) ||
+                   check_planar(converter, frame, &crop, 1, 0, 0) ||
+                   check_planar(converter, frame, &both, 16, 16, 0);
+            av_frame_free(&frame);
+        }
     return bad;
 }
 
@@ -162,18 +242,19 @@ int main(void)
             }
             av_frame_free(&frame);
         }
+    bad += check_planes(converter);
     sparse_converter_free(&converter);
 
     bad += check_targets();
 
     /* formats without plain planes are refused, not guessed at */
-    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_PAL8, 8, 8, &layout, NULL) !=
-           SPARSE_ERR_UNSUPPORTED;
-    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_YUV420P10BE, 8, 8, &layout,
+    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_PAL8, 8, 8, NULL, &layout,
                                  NULL) != SPARSE_ERR_UNSUPPORTED;
-    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_UYVY422, 8, 8, &layout, NULL) !=
-           SPARSE_ERR_UNSUPPORTED;
-    bad += sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 0, 8, &layout, NULL) !=
-           SPARSE_ERR_UNSUPPORTED;
+    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_YUV420P10BE, 8, 8, NULL, &layout,
+                                 NULL) != SPARSE_ERR_UNSUPPORTED;
+    bad += sparse_convert_layout(SPARSE_FORMAT_NATIVE, AV_PIX_FMT_UYVY422, 8, 8, NULL, &layout,
+                                 NULL) != SPARSE_ERR_UNSUPPORTED;
+    bad += sparse_convert_layout(SPARSE_FORMAT_RGB24, AV_PIX_FMT_YUV420P, 0, 8, NULL, &layout,
+                                 NULL) != SPARSE_ERR_UNSUPPORTED;
     return bad ? 1 : 0;
 }
