@@ -35,26 +35,16 @@ Frames = Callable[[Path], list[np.ndarray]]
 START = [0, *np.cumsum(LENGTHS).tolist()]
 
 
-def _made(folder: Path, encoder: str, depth: bool) -> Made:
-    made = make_dataset(folder / "dataset", encoder, depth=depth)
-    if encoder == "libsvtav1":
-        try:
-            VideoDecoder(next(made.root.glob("videos/*/*/*.mp4"))).close()
-        except UnsupportedError as error:
-            pytest.skip(f"this build reads no AV1: {error}")
-    return made
-
-
 @pytest.fixture(scope="module", params=["libx264", "libsvtav1"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A data set of two cameras, as LeRobot makes them, and in H.264 with B pictures."""
-    return _made(tmp_path_factory.mktemp("lerobot"), request.param, depth=False)
+    return make_dataset(tmp_path_factory.mktemp("lerobot") / "dataset", request.param)
 
 
 @pytest.fixture(scope="module")
 def with_depth(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A data set with a third camera of depth."""
-    return _made(tmp_path_factory.mktemp("depth"), "libx264", depth=True)
+    return make_dataset(tmp_path_factory.mktemp("depth") / "dataset", depth=True)
 
 
 @pytest.fixture
