@@ -165,9 +165,9 @@ enum SparseIndexMode {
                                sequence). For remote or very long files. */
     SPARSE_INDEX_WHOLE = 1, /* One header pass over the stream before the first request. Where
                                there is a sample table, it reads the beginnings of
-                               slices alone. Of AV1 it is made in either mode; there, frames that
-                               dav1d refuses for damage, and a linear decode doesn't count, are
-                               counted until a request meets them. */
+                               slices alone. Of AV1, frames that dav1d refuses for damage, and
+                               a linear decode doesn't count, are counted until a request meets
+                               them. */
     SPARSE_INDEX_DECODED = 2 /* One linear decode of the stream before the first request. Frames
                                are decoded from a key frame and held against its hashes:
                                nothing is spared, and nothing rests on what headers say. For
@@ -269,7 +269,8 @@ typedef struct SparseFrameInfo {
     double pts_seconds, duration_seconds;
     int64_t picture; /* picture id: the packet, counted from 0 in decode order, in which
                           the picture begins; in AV1, where a packet can hold several
-                          pictures, the coded frame, counted from 0 in decode order */
+                          pictures, 64 times that and the number of coded frames
+                          before it in the packet */
     int key; /* the packet is marked as a key frame */
     char picture_type; /* 'I', 'P', 'B', or '?' before the index covers it */
 } SparseFrameInfo;

@@ -31,7 +31,6 @@ int sparse_av1_decoder_open(SparseAv1Decoder **result, SparseSource *source, int
         sparse_av1_decoder_close(&decoder);
         return ret;
     }
-    decoder->at = decoder->sequence = -1;
     sparse_av1_decoder_reset(decoder);
     *result = decoder;
     return 0;
@@ -53,6 +52,7 @@ void sparse_av1_decoder_assign(SparseAv1Decoder *decoder, const SparseIdentity *
 {
     if (memcmp(&decoder->stream, stream, sizeof(*stream)) != 0)
         sparse_av1_decoder_reset(decoder);
+    decoder->sequence = -1; /* another index may count them otherwise; once more does no harm */
     decoder->stream = *stream;
     decoder->source = source;
     decoder->index = index;
@@ -60,12 +60,13 @@ void sparse_av1_decoder_assign(SparseAv1Decoder *decoder, const SparseIdentity *
 
 void sparse_av1_decoder_reset(SparseAv1Decoder *decoder)
 {
-    if (decoder->at >= 0 || decoder->sequence >= 0)
+    if (decoder->fed)
         avcodec_flush_buffers(decoder->context);
     av_frame_unref(decoder->frame);
     for (int i = 0; i < SPARSE_AV1_SLOTS; i++)
         decoder->slots[i] = -1;
     decoder->at = decoder->sequence = -1;
+    decoder->fed = 0;
 }
 
 /* ---- Feeding ---- */
@@ -117,6 +118,7 @@ static int feed(SparseAv1Decoder *decoder, int expected, SparseError *error)
     int frames = 0;
     int ret = avcodec_send_packet(decoder->context, decoder->packet);
 
+    decoder->fed = 1;
     av_packet_unref(decoder->packet);
     av_frame_unref(decoder->frame);
     while (ret >= 0) {
@@ -142,9 +144,11 @@ static int fail(SparseAv1Decoder *decoder, int ret, int32_t packet, SparseError 
 
 int sparse_av1_decoder_decode(SparseAv1Decoder *decoder, int32_t picture, SparseError *error)
 {
-    int64_t count;
-    const SparseAv1Frame *frame = &sparse_av1_index_frames(decoder->index, &count)[picture];
+    const SparseAv1Frame *frame = sparse_av1_index_frame(decoder->index, picture);
     int ret;
+
+    if (!frame)
+        return sparse_fail(error, SPARSE_ERR_DECODE, -1, "there is no picture %d", picture);
 
     for (int k = 0; k < frame->reference_count; k++)
         for (int slot = 0; slot < SPARSE_AV1_SLOTS; slot++)
@@ -168,15 +172,13 @@ int sparse_av1_decoder_decode(SparseAv1Decoder *decoder, int32_t picture, Sparse
 int sparse_av1_decoder_show(SparseAv1Decoder *decoder, const SparseAv1Shown *shown,
                             SparseError *error)
 {
-    int64_t count;
-    const SparseAv1Frame *frames = sparse_av1_index_frames(decoder->index, &count);
+    const SparseAv1Frame *frame = sparse_av1_index_frame(decoder->index, shown->picture);
     int ret;
 
-    if (decoder->slots[shown->slot] != shown->picture)
+    if (!frame || decoder->slots[shown->slot] != shown->picture)
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "a picture that isn't where it belongs (packet %d)", shown->packet);
-    ret = fill_packet(decoder, frames[shown->picture].sequence, shown->packet, shown->offset,
-                      shown->size, error);
+    ret = fill_packet(decoder, frame->sequence, shown->packet, shown->offset, shown->size, error);
     if (ret >= 0)
         ret = feed(decoder, 1, error);
     return ret < 0 ? fail(decoder, ret, shown->packet, error) : 0;

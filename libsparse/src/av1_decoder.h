@@ -26,6 +26,7 @@ typedef struct SparseAv1Decoder {
     int32_t slots[SPARSE_AV1_SLOTS]; /* pictures that dav1d holds; -1: none, or not known */
     int32_t at;                      /* the last picture that was decoded, or -1 */
     int32_t sequence;                /* that dav1d was told of last, or -1 */
+    int fed;                         /* with anything, since the last reset */
 } SparseAv1Decoder;
 
 /* threads: dav1d's, 0: as many as it likes. For use the decoder must be assigned to a stream. One

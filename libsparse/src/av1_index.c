@@ -20,7 +20,11 @@ enum {
 struct SparseAv1Index {
     SparseSource *source;
     int64_t packet_count;
-    int whole;
+    int lazy;  /* runs of packets from key frames on, and the table's word for the order */
+    int whole; /* all is covered, and shown is the bitstream's order */
+
+    int32_t *first;  /* [packet_count] of a packet's frames in frames; -1: it isn't covered */
+    uint8_t *counts; /* [packet_count] how many there are */
 
     SparseAv1Frame *frames;
     size_t frame_count, frame_capacity;
@@ -33,16 +37,28 @@ struct SparseAv1Index {
     SparseAv1Slot slots[SPARSE_AV1_SLOTS];
     int32_t sequence;        /* that is active; -1: none */
     uint8_t chroma_location; /* AVCHROMA_LOC_* */
+    int64_t at; /* the packet that slots and sequence are those before; -1: of none */
     int64_t scanned;
 };
 
-int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, SparseError *error)
+int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, int lazy,
+                          SparseError *error)
 {
     *index = calloc(1, sizeof(**index));
     if (!*index)
         return sparse_fail_memory(error);
     (*index)->source = source;
+    (*index)->lazy = lazy && sparse_source_is_table(source);
     return 0;
+}
+
+/* Stand where nothing has been read. */
+static void begin(SparseAv1Index *index)
+{
+    index->sequence = -1;
+    index->chroma_location = (uint8_t)sparse_source_codecpar(index->source)->chroma_location;
+    for (int i = 0; i < SPARSE_AV1_SLOTS; i++)
+        index->slots[i] = (SparseAv1Slot){.frame = -1};
 }
 
 static void forget(SparseAv1Index *index)
@@ -50,10 +66,10 @@ static void forget(SparseAv1Index *index)
     for (size_t i = 0; i < index->sequence_count; i++)
         free(index->sequences[i].payload);
     index->sequence_count = index->frame_count = index->shown_count = 0;
-    index->sequence = -1;
-    index->chroma_location = (uint8_t)sparse_source_codecpar(index->source)->chroma_location;
-    for (int i = 0; i < SPARSE_AV1_SLOTS; i++)
-        index->slots[i] = (SparseAv1Slot){.frame = -1};
+    index->at = -1;
+    for (int64_t i = 0; index->first && i < index->packet_count; i++)
+        index->first[i] = -1;
+    begin(index);
 }
 
 void sparse_av1_index_close(SparseAv1Index **index)
@@ -64,6 +80,8 @@ void sparse_av1_index_close(SparseAv1Index **index)
     free((*index)->frames);
     free((*index)->shown);
     free((*index)->sequences);
+    free((*index)->first);
+    free((*index)->counts);
     free(*index);
     *index = NULL;
 }
@@ -78,7 +96,10 @@ typedef struct Pass {
     uint8_t data[HEAD_MOST];
     int64_t start, filled; /* of data, in the packet */
     SparseAv1Frame *frame; /* that the next tile groups belong to, or NULL */
-    int tiles;             /* whether it has any yet */
+    int tiles; /* whether it has any yet */
+    size_t before; /* frames in the table before the packet's */
+    int shown; /* frames that the packet puts out */
+    int dropped; /* a frame was refused */
     SparseError *error;
 } Pass;
 
@@ -111,18 +132,26 @@ static const uint8_t *view(Pass *pass, int64_t offset, int64_t wanted, size_t *s
     return pass->data + (offset - pass->start);
 }
 
+/* The place of a packet in the order of display, and the number of frames before it. */
+static size_t rank_of(const SparseAv1Index *index, int32_t packet)
+{
+    size_t low = 0, high = index->shown_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (index->shown[middle].packet < packet)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static int add_shown(Pass *pass, int32_t picture, int64_t offset, int64_t size, int slot)
 {
     SparseAv1Index *index = pass->index;
-    int ret;
-
-    if (pass->packet.flags & SPARSE_PACKET_DISCARD)
-        return 0;
-    ret = sparse_array_grow(&index->shown, &index->shown_capacity, index->shown_count + 1,
-                            sizeof(*index->shown), pass->error);
-    if (ret < 0)
-        return ret;
-    index->shown[index->shown_count++] = (SparseAv1Shown){
+    const SparseAv1Shown shown = {
         .pts = pass->packet.pts,
         .picture = picture,
         .packet = pass->number,
@@ -130,6 +159,20 @@ static int add_shown(Pass *pass, int32_t picture, int64_t offset, int64_t size, 
         .size = (int32_t)size,
         .slot = slot,
     };
+    int ret;
+
+    pass->shown++;
+    if (pass->packet.flags & SPARSE_PACKET_DISCARD)
+        return 0;
+    if (index->lazy) {
+        index->shown[rank_of(index, pass->number)] = shown;
+        return 0;
+    }
+    ret = sparse_array_grow(&index->shown, &index->shown_capacity, index->shown_count + 1,
+                            sizeof(*index->shown), pass->error);
+    if (ret < 0)
+        return ret;
+    index->shown[index->shown_count++] = shown;
     return 0;
 }
 
@@ -144,7 +187,8 @@ static int add_frame(Pass *pass, const SparseAv1Header *header, uint8_t used_slo
 
     if (ret < 0)
         return ret;
-    if (index->frame_count >= INT32_MAX - 1)
+    if (index->frame_count >= INT32_MAX - 1 ||
+        index->frame_count - pass->before >= SPARSE_AV1_PER_PACKET)
         return irregular(pass, "too many frames");
     f = *frame = &index->frames[index->frame_count++];
     *f = (SparseAv1Frame){
@@ -152,7 +196,7 @@ static int add_frame(Pass *pass, const SparseAv1Header *header, uint8_t used_slo
         .width = header->width,
         .height = header->height,
         .sequence = index->sequence,
-        .shown_before = (int32_t)index->shown_count,
+        .shown_before = (int32_t)(index->lazy ? rank_of(index, pass->number) : index->shown_count),
         .refresh = header->refresh,
         .type = (uint8_t)header->frame_type,
     };
@@ -168,6 +212,13 @@ static int add_frame(Pass *pass, const SparseAv1Header *header, uint8_t used_slo
         f->reference_slots[k] |= (uint8_t)(1 << slot);
     }
     return 0;
+}
+
+/* The number of the packet's latest frame. */
+static int32_t latest(const Pass *pass)
+{
+    return pass->number * SPARSE_AV1_PER_PACKET +
+           (int32_t)(pass->index->frame_count - pass->before - 1);
 }
 
 /* The reference frame update process, 7.20. */
@@ -197,7 +248,7 @@ static int show_existing(Pass *pass, const SparseAv1Header *header, int64_t offs
     frame->offset = (int32_t)offset;
     frame->size = (int32_t)size;
     frame->flags = SPARSE_AV1_SHOWN | SPARSE_AV1_RESHOWN;
-    slot.frame = (int32_t)(index->frame_count - 1);
+    slot.frame = latest(pass);
     refresh_slots(index, 0xff, &slot);
     return add_shown(pass, slot.frame, 0, 0, 0);
 }
@@ -256,7 +307,7 @@ static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int 
     frame->flags = (header.show_frame ? SPARSE_AV1_SHOWN : 0) |
                    (header.short_signaling ? SPARSE_AV1_ALL_SLOTS : 0);
     stored = (SparseAv1Slot){
-        .frame = (int32_t)(index->frame_count - 1),
+        .frame = latest(pass),
         .frame_type = (uint8_t)header.frame_type,
         .showable = (uint8_t)header.showable_frame,
         .bit_depth = sequence->bit_depth,
@@ -295,6 +346,14 @@ static int take_sequence(Pass *pass, int64_t offset, const SparseAv1Obu *obu)
     use.size = (size_t)obu->payload_size;
     if (active && active->size == use.size && memcmp(active->payload, data, use.size) == 0)
         return 0;
+    if (index->lazy && index->sequence_count) {
+        active = &index->sequences[0];
+        if (index->sequence >= 0 || active->size != use.size ||
+            memcmp(active->payload, data, use.size) != 0)
+            return irregular(pass, "several sequences");
+        index->sequence = 0;
+        return 0;
+    }
     if (!sparse_av1_read_sequence(data, use.size, &use.sequence))
         return irregular(pass, "a damaged sequence header");
     if (use.sequence.operating_points[0].idc >> 9)
@@ -363,6 +422,8 @@ static int pass_packet(SparseAv1Index *index, Pass *pass, int64_t number)
     pass->number = (int32_t)number;
     pass->start = pass->filled = 0;
     pass->frame = NULL;
+    pass->before = index->frame_count;
+    pass->shown = 0;
     while (offset < pass->packet.size && !dropped && ret >= 0) {
         SparseAv1Obu obu;
         size_t size;
@@ -379,30 +440,58 @@ static int pass_packet(SparseAv1Index *index, Pass *pass, int64_t number)
     if (ret >= 0 && pass->frame && !pass->tiles)
         ret = irregular(pass, "a frame header without its tiles");
     index->scanned++;
-    return ret < 0 ? ret : 0;
+    pass->dropped = dropped;
+    if (ret < 0)
+        return ret;
+    if (index->first[number] >= 0) { /* passed again to get at what comes after it */
+        index->frame_count = pass->before;
+    } else {
+        index->first[number] = (int32_t)pass->before;
+        index->counts[number] = (uint8_t)(index->frame_count - pass->before);
+    }
+    index->at = number + 1;
+    return 0;
 }
 
 /* ---- The whole ---- */
+
+/* Get the packet table and what it takes to pass over packets. */
+static int prepare(SparseAv1Index *index, SparseProgress progress, void *user, SparseError *error)
+{
+    int ret;
+
+    if (index->counts)
+        return 0;
+    ret = sparse_source_packets(index->source, &index->packet_count, progress, user, error);
+    if (ret < 0)
+        return ret;
+    if (index->packet_count >= INT32_MAX / SPARSE_AV1_PER_PACKET)
+        return sparse_source_fail(index->source, error, SPARSE_ERR_SOURCE, -1,
+                                  "too many packets: %lld", (long long)index->packet_count);
+    if (!index->first)
+        index->first = malloc(((size_t)index->packet_count + 1) * sizeof(*index->first));
+    if (index->first)
+        index->counts = calloc((size_t)index->packet_count + 1, 1);
+    if (!index->first || !index->counts)
+        return sparse_fail_memory(error);
+    forget(index);
+    return 0;
+}
 
 int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void *user,
                            SparseError *error)
 {
     Pass *pass;
-    int ret;
+    int ret = prepare(index, progress, user, error);
 
-    if (index->whole)
-        return 0;
-    ret = sparse_source_packets(index->source, &index->packet_count, progress, user, error);
-    if (ret < 0)
+    if (ret < 0 || index->whole)
         return ret;
-    if (index->packet_count >= INT32_MAX)
-        return sparse_source_fail(index->source, error, SPARSE_ERR_UNSUPPORTED, -1,
-                                  "too many packets: %lld", (long long)index->packet_count);
     pass = malloc(sizeof(*pass));
     if (!pass)
         return sparse_fail_memory(error);
     pass->index = index;
     pass->error = error;
+    index->lazy = 0;
     forget(index);
     for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
         if (progress && i % 1024 == 0 && progress(user, (double)i / (double)index->packet_count))
@@ -420,18 +509,142 @@ int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void 
     return 0;
 }
 
-/* ---- What others see ---- */
+/* ---- Runs ---- */
 
-const SparseAv1Shown *sparse_av1_index_shown(const SparseAv1Index *index, int64_t *count)
+/* The order by the table's word: one frame a packet, in the order of distinct times. Where that
+ * isn't so, the index is made whole. */
+static int order_by_table(SparseAv1Index *index, SparseError *error)
 {
-    *count = (int64_t)index->shown_count;
-    return index->shown;
+    int ret = sparse_array_grow(&index->shown, &index->shown_capacity,
+                                (size_t)index->packet_count + 1, sizeof(*index->shown), error);
+    int64_t last = INT64_MIN;
+
+    for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
+        const SparsePacket packet = sparse_source_packet(index->source, i);
+
+        if (packet.flags & SPARSE_PACKET_DISCARD)
+            continue;
+        if (packet.pts == AV_NOPTS_VALUE || packet.pts <= last) {
+            index->lazy = 0;
+            break;
+        }
+        last = packet.pts;
+        index->shown[index->shown_count++] = (SparseAv1Shown){
+            .pts = packet.pts,
+            .picture = (int32_t)i * SPARSE_AV1_PER_PACKET,
+            .packet = (int32_t)i,
+        };
+    }
+    return ret;
 }
 
-const SparseAv1Frame *sparse_av1_index_frames(const SparseAv1Index *index, int64_t *count)
+/* Pass over packets up to target, from a key frame on or from where the last pass has stopped.
+ * 1: done; 0: they aren't as regular as a lazy index needs them. */
+static int pass_run(SparseAv1Index *index, Pass *pass, int64_t target)
 {
-    *count = (int64_t)index->frame_count;
-    return index->frames;
+    int64_t start = target;
+    int fresh = 0;
+
+    while (start > 0 && !(sparse_source_packet(index->source, start).flags & SPARSE_PACKET_KEY))
+        start--;
+    if (index->at > start && index->at <= target) {
+        start = index->at;
+    } else {
+        begin(index);
+        fresh = 1;
+    }
+    for (int64_t i = start; i <= target; i++) {
+        int ret = pass_packet(index, pass, i);
+        const SparseAv1Frame *frame;
+
+        if (ret == SPARSE_ERR_UNSUPPORTED || (ret >= 0 && (pass->dropped || pass->shown != 1)))
+            return 0;
+        if (ret < 0)
+            return ret;
+        frame = sparse_av1_index_frame(index, i * SPARSE_AV1_PER_PACKET);
+        /* at a key frame that is shown all slots are void */
+        if (fresh &&
+            (!frame || frame->type != SPARSE_AV1_KEY || !(frame->flags & SPARSE_AV1_SHOWN)))
+            return 0;
+        fresh = 0;
+    }
+    return 1;
+}
+
+int sparse_av1_index_cover(SparseAv1Index *index, const int64_t *targets, size_t count,
+                           int *reordered, SparseError *error)
+{
+    Pass *pass;
+    int ret = 1;
+
+    *reordered = 0;
+    if (!index->lazy)
+        return 0;
+    pass = malloc(sizeof(*pass));
+    if (!pass)
+        return sparse_fail_memory(error);
+    pass->index = index;
+    pass->error = error;
+    for (size_t i = 0; i < count && ret > 0; i++) {
+        int64_t packet;
+
+        if (targets[i] < 0 || (uint64_t)targets[i] >= index->shown_count) {
+            ret = sparse_source_fail(index->source, error, SPARSE_ERR_INDEX, targets[i],
+                                     "there are %zu frames", index->shown_count);
+            break;
+        }
+        packet = index->shown[targets[i]].packet;
+        if (index->first[packet] < 0)
+            ret = pass_run(index, pass, packet);
+    }
+    free(pass);
+    if (ret > 0)
+        return 0;
+    if (ret < 0) {
+        index->at = -1;
+        return ret;
+    }
+    sparse_error_clear(error);
+    *reordered = 1;
+    return sparse_av1_index_build(index, NULL, NULL, error);
+}
+
+/* ---- What others see ---- */
+
+int sparse_av1_index_order(SparseAv1Index *index, const SparseAv1Shown **shown, int64_t *count,
+                           SparseError *error)
+{
+    int ret = prepare(index, NULL, NULL, error);
+
+    if (ret >= 0 && index->lazy && !index->shown_count)
+        ret = order_by_table(index, error);
+    if (ret >= 0 && !index->lazy)
+        ret = sparse_av1_index_build(index, NULL, NULL, error);
+    *shown = index->shown;
+    *count = (int64_t)index->shown_count;
+    return ret;
+}
+
+const SparseAv1Frame *sparse_av1_index_frame(const SparseAv1Index *index, int64_t picture)
+{
+    int64_t packet = picture / SPARSE_AV1_PER_PACKET, k = picture % SPARSE_AV1_PER_PACKET;
+
+    if (picture < 0 || packet >= index->packet_count || index->first[packet] < 0 ||
+        k >= index->counts[packet])
+        return NULL;
+    return &index->frames[index->first[packet] + k];
+}
+
+int64_t sparse_av1_index_previous(const SparseAv1Index *index, int64_t picture)
+{
+    int64_t packet = picture / SPARSE_AV1_PER_PACKET;
+
+    if (picture % SPARSE_AV1_PER_PACKET)
+        return picture - 1;
+    while (packet-- > 0 && index->first[packet] >= 0)
+        if (index->counts[packet])
+            return packet * SPARSE_AV1_PER_PACKET + index->counts[packet] - 1;
+    return -1;
 }
 
 const SparseAv1SequenceUse *sparse_av1_index_sequence(const SparseAv1Index *index, int32_t number)
@@ -442,12 +655,11 @@ const SparseAv1SequenceUse *sparse_av1_index_sequence(const SparseAv1Index *inde
 int sparse_av1_index_lookup(void *user, int64_t picture, SparsePlanNode *node, SparseError *error)
 {
     const SparseAv1Index *index = user;
-    const SparseAv1Frame *frame;
+    const SparseAv1Frame *frame = sparse_av1_index_frame(index, picture);
 
-    if (picture < 0 || (uint64_t)picture >= index->frame_count)
+    if (!frame)
         return sparse_fail(error, SPARSE_ERR_DECODE, -1, "there is no picture %lld",
                            (long long)picture);
-    frame = &index->frames[picture];
     node->references = frame->references;
     node->reference_count = frame->reference_count;
     node->bytes = frame->size;

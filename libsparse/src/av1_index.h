@@ -2,8 +2,9 @@
  * This file is part of sparseframes.
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * What the header pass over an AV1 stream found. A picture is a coded frame, numbered in
- * decode order; a packet (temporal unit) may hold several. Frames need no decoder state:
+ * What header passes over an AV1 stream found. A picture is a coded frame; a packet (temporal
+ * unit) may hold several. Its number is SPARSE_AV1_PER_PACKET times that of the packet it begins
+ * in, and one for each frame before it in that. Frames need no decoder state:
  * what one depends on stands in the reference slots that its header names, and is known from
  * the headers before it (7.20, reference frame update process).
  */
@@ -15,6 +16,8 @@
 #include "source.h"
 
 typedef struct SparseAv1Index SparseAv1Index;
+
+enum { SPARSE_AV1_PER_PACKET = 64 };
 
 enum {
     SPARSE_AV1_SHOWN = 1,    /* put out when it is decoded */
@@ -57,21 +60,39 @@ typedef struct SparseAv1SequenceUse {
 } SparseAv1SequenceUse;
 
 /* One thread at a time, but for the functions that say otherwise. The source must outlive the
- * index. */
-int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, SparseError *error);
+ * index. lazy: see enum SparseIndexMode. */
+int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, int lazy,
+                          SparseError *error);
 void sparse_av1_index_close(SparseAv1Index **index);
 
 /*
- * Make the index, if that hasn't been done. progress may be NULL. SPARSE_ERR_UNSUPPORTED, with
+ * Make the whole index, if that hasn't been done. progress may be NULL. SPARSE_ERR_UNSUPPORTED, with
  * the reason as the message: the stream is one (damaged, layered in space, or built in a way
  * that no encoder does) whose frames can only be told by decoding it linearly.
  */
 int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void *user,
                            SparseError *error);
 
-/* Of a built index; belong to it. Thread-safety: safe. */
-const SparseAv1Shown *sparse_av1_index_shown(const SparseAv1Index *index, int64_t *count);
-const SparseAv1Frame *sparse_av1_index_frames(const SparseAv1Index *index, int64_t *count);
+/*
+ * The order of display, which belongs to the index: makes the index, unless it is lazy and the
+ * container's table can be taken at its word. Of frames that aren't covered yet a lazy index
+ * knows times and packets alone. SPARSE_ERR_UNSUPPORTED: see sparse_av1_index_build().
+ */
+int sparse_av1_index_order(SparseAv1Index *index, const SparseAv1Shown **shown, int64_t *count,
+                           SparseError *error);
+
+/* Make sure that the closures of frames targets[0..count) of the order are known. *reordered
+ * becomes 1 when the order may have changed by this, and the caller asks again. */
+int sparse_av1_index_cover(SparseAv1Index *index, const int64_t *targets, size_t count,
+                           int *reordered, SparseError *error);
+
+/* Belongs to the index; NULL for a picture that isn't there or isn't covered. Thread-safety: safe
+ * while nothing is covered. */
+const SparseAv1Frame *sparse_av1_index_frame(const SparseAv1Index *index, int64_t picture);
+
+/* The picture before a covered one in decode order, -1: none, or it isn't covered. */
+int64_t sparse_av1_index_previous(const SparseAv1Index *index, int64_t picture);
+
 const SparseAv1SequenceUse *sparse_av1_index_sequence(const SparseAv1Index *index, int32_t number);
 
 /* A SparsePlanLookup over a SparseAv1Index. */

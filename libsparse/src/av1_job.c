@@ -16,7 +16,6 @@ struct SparseAv1Job {
     SparseReader *reader;
     const SparsePlan *plan;
     const SparseRequest *request;
-    const SparseAv1Frame *frames;
     const SparseAv1Shown *shown;
 
     size_t *slot_of_step;    /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
@@ -85,10 +84,13 @@ int sparse_av1_job_begin(SparseAv1Job **result, SparseReader *reader, const Spar
     const size_t steps = plan->step_count, parts = (size_t)plan->part_count;
     const size_t most = SIZE_MAX / 64;
     SparseAv1Job *job;
+    const SparseAv1Shown *shown;
     int64_t count;
     int ret = check_damage(reader, plan, error);
 
     *result = NULL;
+    if (ret >= 0)
+        ret = sparse_av1_index_order(reader->av1, &shown, &count, error);
     if (ret < 0)
         return ret;
     if (steps > most || request->count > most)
@@ -101,8 +103,7 @@ int sparse_av1_job_begin(SparseAv1Job **result, SparseReader *reader, const Spar
     job->reader = reader;
     job->plan = plan;
     job->request = request;
-    job->frames = sparse_av1_index_frames(reader->av1, &count);
-    job->shown = sparse_av1_index_shown(reader->av1, &count);
+    job->shown = shown;
     job->target_of_step = (int64_t *)(job + 1);
     job->slot_of_step = (size_t *)(job->target_of_step + steps);
     job->part_steps = job->slot_of_step + steps;
@@ -128,6 +129,12 @@ static int32_t picture_of(const SparseAv1Job *job, size_t step)
     return (int32_t)job->plan->steps[step].picture;
 }
 
+/* Of a step, whose picture the plan has found. */
+static const SparseAv1Frame *frame_of(const SparseAv1Job *job, size_t step)
+{
+    return sparse_av1_index_frame(job->reader->av1, picture_of(job, step));
+}
+
 static int is_wanted(const SparseAv1Job *job, size_t step)
 {
     return job->slot_of_step[step] != SPARSE_NO_SLOT;
@@ -136,7 +143,7 @@ static int is_wanted(const SparseAv1Job *job, size_t step)
 /* Whether a step is put out by an OBU of its own, after it was decoded. */
 static int is_shown_later(const SparseAv1Job *job, size_t step)
 {
-    return !(job->frames[picture_of(job, step)].flags & SPARSE_AV1_SHOWN);
+    return !(frame_of(job, step)->flags & SPARSE_AV1_SHOWN);
 }
 
 /* 1: the decoder holds, in each slot where the frame wants it, the picture reference. */
@@ -188,7 +195,7 @@ static int plan_to_go_on(SparseAv1Job *job, const SparseAv1Decoder *decoder, con
             size_t reference = plan->references[step->reference_first + (size_t)k];
 
             if (picture_of(job, reference) <= decoder->at &&
-                !holds(decoder, &job->frames[step->picture], picture_of(job, reference)))
+                !holds(decoder, frame_of(job, steps[i]), picture_of(job, reference)))
                 return 0;
             job->todo[reference] = DECODE;
         }
@@ -202,7 +209,7 @@ static int plan_to_go_on(SparseAv1Job *job, const SparseAv1Decoder *decoder, con
 static int deliver(const SparseAv1Job *job, const SparseAv1Decoder *decoder,
                    SparseConverter *converter, size_t step, SparseError *error)
 {
-    const SparseAv1Frame *frame = &job->frames[picture_of(job, step)];
+    const SparseAv1Frame *frame = frame_of(job, step);
 
     decoder->frame->chroma_location =
         sparse_av1_index_sequence(job->reader->av1, frame->sequence)->chroma_location;
@@ -238,7 +245,7 @@ static int take_step(const SparseAv1Job *job, SparseAv1Decoder *decoder, SparseC
 static int fail(SparseAv1Job *job, int code, size_t step, SparseError *error)
 {
     _Atomic int64_t *after = &job->reader->av1_damaged_after;
-    int64_t before = job->frames[picture_of(job, step)].shown_before, known = atomic_load(after);
+    int64_t before = frame_of(job, step)->shown_before, known = atomic_load(after);
     SparseError cause = *error;
 
     if (code == SPARSE_ERR_DECODE)

@@ -15,11 +15,12 @@ typedef struct Shown {
 
 static char av1_type(const SparseReader *reader, int64_t picture)
 {
-    int64_t count;
-    uint8_t type = sparse_av1_index_frames(reader->av1, &count)[picture].type;
+    const SparseAv1Frame *frame = sparse_av1_index_frame(reader->av1, picture);
 
     /* as FFmpeg: which frames predict from two is known of no header */
-    return type == SPARSE_AV1_INTER ? 'P' : type == SPARSE_AV1_SWITCH ? '?' : 'I';
+    return !frame || frame->type == SPARSE_AV1_SWITCH ? '?'
+           : frame->type == SPARSE_AV1_INTER          ? 'P'
+                                                      : 'I';
 }
 
 static void show(const SparseReader *reader, const SparseOrder *order, int64_t k, Shown *shown)
@@ -86,30 +87,22 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
 {
     enum AVPixelFormat pix_fmt;
     SparseOrder order;
-    int width, height, ret = sparse_reader_order(reader, &order, error);
+    int width, height, ret, reordered;
 
-    if (ret >= 0 && (index < 0 || index >= order.count))
-        ret = sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, index,
-                                 "out of range: there are %lld frames", (long long)order.count);
-    if (ret < 0)
-        return ret;
+    do {
+        ret = sparse_reader_order(reader, &order, error);
+        if (ret >= 0 && (index < 0 || index >= order.count))
+            ret = sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, index,
+                                     "out of range: there are %lld frames", (long long)order.count);
+        if (ret >= 0)
+            ret = sparse_reader_cover(reader, &index, 1, &reordered, error);
+        if (ret < 0)
+            return ret;
+    } while (reordered);
     if (reader->index) {
         SparsePicture picture;
-        int64_t total;
-        int reordered;
 
-        do {
-            ret = sparse_index_count(reader->index, &total, error);
-            if (ret >= 0 && (index < 0 || index >= total))
-                ret = sparse_source_fail(reader->source, error, SPARSE_ERR_INDEX, index,
-                                         "out of range: there are %lld frames", (long long)total);
-            if (ret >= 0)
-                ret = sparse_index_cover(reader->index, &index, 1, &reordered, error);
-            if (ret < 0)
-                return ret;
-        } while (reordered);
-        if (!sparse_index_picture(reader->index, sparse_index_frame(reader->index, index).picture,
-                                  &picture) ||
+        if (!sparse_index_picture(reader->index, sparse_order_picture(&order, index), &picture) ||
             picture.width <= 0)
             return sparse_source_fail(reader->source, error, SPARSE_ERR_DECODE, index,
                                       "damaged data: the frame's size can't be read");
@@ -118,8 +111,11 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
         height = picture.height;
     } else if (reader->av1) {
         const SparseAv1Frame *frame =
-            &sparse_av1_index_frames(reader->av1, &order.count)[order.shown[index].picture];
+            sparse_av1_index_frame(reader->av1, sparse_order_picture(&order, index));
 
+        if (!frame)
+            return sparse_source_fail(reader->source, error, SPARSE_ERR_DECODE, index,
+                                      "its header can't be read");
         pix_fmt = sparse_av1_pixel_format(
             &sparse_av1_index_sequence(reader->av1, frame->sequence)->sequence);
         width = frame->width;

@@ -9,13 +9,12 @@
 #include "reader.h"
 
 /*
- * Make the index of an AV1 stream. Where closures by frame headers can't be had, the reader
- * decodes linearly from then on: that is slower, and takes any stream that dav1d takes.
+ * Where closures by frame headers can't be had of an AV1 stream, for which ret is
+ * SPARSE_ERR_UNSUPPORTED, the reader decodes linearly from then on: that is slower, and takes any
+ * stream that dav1d takes.
  */
-static int settle_av1(SparseReader *reader, SparseProgress progress, void *user, SparseError *error)
+static int settle_av1(SparseReader *reader, int ret, SparseError *error)
 {
-    int ret = sparse_av1_index_build(reader->av1, progress, user, error);
-
     if (ret != SPARSE_ERR_UNSUPPORTED)
         return ret;
     sparse_log(SPARSE_LOG_INFO, "%s: decoded linearly: %s", sparse_source_name(reader->source),
@@ -25,17 +24,18 @@ static int settle_av1(SparseReader *reader, SparseProgress progress, void *user,
     if (!reader->frame)
         return sparse_fail_memory(error);
     ret = sparse_restart_open(&reader->restart, reader->source, 0, error);
-    if (ret < 0)
-        return ret;
-    sparse_av1_index_close(&reader->av1);
-    return 0;
+    if (ret >= 0)
+        sparse_av1_index_close(&reader->av1);
+    return ret;
 }
 
 int sparse_reader_build(SparseReader *reader, SparseProgress progress, void *user,
                         SparseError *error)
 {
-    int ret = reader->av1 ? settle_av1(reader, progress, user, error) : 0;
+    int ret = 0;
 
+    if (reader->av1)
+        ret = settle_av1(reader, sparse_av1_index_build(reader->av1, progress, user, error), error);
     if (ret >= 0 && reader->index)
         ret = sparse_index_build(reader->index, progress, user, error);
     else if (ret >= 0 && reader->restart)
@@ -45,17 +45,33 @@ int sparse_reader_build(SparseReader *reader, SparseProgress progress, void *use
 
 int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *error)
 {
-    int ret = reader->av1 ? settle_av1(reader, NULL, NULL, error) : 0;
+    int ret;
 
     *order = (SparseOrder){.index = reader->index};
-    if (ret < 0)
-        return ret;
+    if (reader->av1) {
+        ret = sparse_av1_index_order(reader->av1, &order->shown, &order->count, error);
+        ret = settle_av1(reader, ret, error);
+        if (ret < 0 || reader->av1)
+            return ret;
+        order->shown = NULL;
+    }
     if (reader->index)
         return sparse_index_count(reader->index, &order->count, error);
-    if (reader->restart)
-        return sparse_restart_frames(reader->restart, &order->frames, &order->count, error);
-    order->shown = sparse_av1_index_shown(reader->av1, &order->count);
-    return 0;
+    return sparse_restart_frames(reader->restart, &order->frames, &order->count, error);
+}
+
+int sparse_reader_cover(SparseReader *reader, const int64_t *targets, size_t count, int *reordered,
+                        SparseError *error)
+{
+    int ret;
+
+    *reordered = 0;
+    if (reader->index)
+        return sparse_index_cover(reader->index, targets, count, reordered, error);
+    if (!reader->av1)
+        return 0;
+    ret = sparse_av1_index_cover(reader->av1, targets, count, reordered, error);
+    return settle_av1(reader, ret, error);
 }
 
 int64_t sparse_order_picture(const SparseOrder *order, int64_t k)

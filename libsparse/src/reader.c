@@ -72,14 +72,17 @@ static int sort_targets(SparseReader *reader, const int64_t *indices, size_t cou
 /* The pictures that decoding from the last key packet up to each target takes. */
 static int is_key_picture(const SparseReader *reader, int64_t picture)
 {
-    int64_t count;
-
     if (reader->av1) {
-        const SparseAv1Frame *frame = &sparse_av1_index_frames(reader->av1, &count)[picture];
+        const SparseAv1Frame *frame = sparse_av1_index_frame(reader->av1, picture);
 
-        return frame->type == SPARSE_AV1_KEY && frame->flags & SPARSE_AV1_SHOWN;
+        return !frame || (frame->type == SPARSE_AV1_KEY && frame->flags & SPARSE_AV1_SHOWN);
     }
     return !!(sparse_source_packet(reader->source, picture).flags & SPARSE_PACKET_KEY);
+}
+
+static int64_t previous_picture(const SparseReader *reader, int64_t picture)
+{
+    return reader->av1 ? sparse_av1_index_previous(reader->av1, picture) : picture - 1;
 }
 
 static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_t count)
@@ -96,7 +99,7 @@ static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_
     for (size_t i = 0; i < count; i++) {
         int64_t packet = sorted[i];
 
-        for (; packet > done; packet--) {
+        for (; packet > done; packet = previous_picture(reader, packet)) {
             SparsePicture picture;
 
             if (!reader->index || !sparse_index_picture(reader->index, packet, &picture) ||
@@ -158,8 +161,8 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
         free(targets);
         targets = NULL;
         ret = sort_targets(reader, indices, count, &targets, &distinct, error);
-        if (ret >= 0 && reader->index)
-            ret = sparse_index_cover(reader->index, targets, distinct, &reordered, error);
+        if (ret >= 0)
+            ret = sparse_reader_cover(reader, targets, distinct, &reordered, error);
         if (ret < 0)
             goto done;
     } while (reordered);

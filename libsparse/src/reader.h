@@ -55,6 +55,11 @@ typedef struct SparseOrder {
 
 int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *error);
 
+/* Make sure that the closures of frames targets[0..count) are known. *reordered becomes 1 when the
+ * order may have changed by this, and the caller asks again. */
+int sparse_reader_cover(SparseReader *reader, const int64_t *targets, size_t count, int *reordered,
+                        SparseError *error);
+
 /* Of frame k, which must be there. */
 int64_t sparse_order_picture(const SparseOrder *order, int64_t k);
 int64_t sparse_order_pts(const SparseOrder *order, int64_t k);

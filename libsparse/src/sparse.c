@@ -88,7 +88,8 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
         return sparse_index_open(&reader->index, reader->source, reader->pool,
                                  settings->index_mode == SPARSE_INDEX_LAZY, error);
     if (!decoded && codec == AV_CODEC_ID_AV1)
-        return sparse_av1_index_open(&reader->av1, reader->source, error);
+        return sparse_av1_index_open(&reader->av1, reader->source,
+                                     settings->index_mode == SPARSE_INDEX_LAZY, error);
     reader->frame = av_frame_alloc();
     if (!reader->frame)
         return sparse_fail_memory(error);
