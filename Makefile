@@ -11,7 +11,7 @@ export PATH := $(BIN):$(PATH)
 C_FILES = $(shell find libsparse tests bench -name '*.[ch]' 2> /dev/null)
 PY_FILES = $(wildcard python tests tools bench docs/examples)
 
-.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot lint format sanitize bench build encoder tools package clean
+.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot lint format sanitize fuzz campaign soak bench build encoder tools package clean
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -55,6 +55,16 @@ sanitize: tools ## the C tests with AddressSanitizer and UBSan, FFmpeg's code in
 	meson compile -C build-asan
 	meson test -C build-asan --print-errorlogs --timeout-multiplier 5
 
+fuzz: tools ## five minutes of libFuzzer, with AddressSanitizer and UBSan
+	tests/fuzz/run.sh 300
+
+campaign: package ## 10,000 damaged variants of the odd streams, and of CAMPAIGN_FILES
+	cd tests && $(BIN)/python -m synthetic --small ../build-fuzz/seeds
+	$(BIN)/python tests/fuzz/campaign.py build-fuzz/seeds $(CAMPAIGN_FILES) --journal build-fuzz/campaign.jsonl
+
+soak: package ## some minutes of requests, threads, forks, killed workers and closed decoders
+	cd tests && $(BIN)/python -m soak
+
 bench: package ## the benchmarks
 	python -m bench
 
@@ -74,5 +84,5 @@ package: ## the Python package, in .venv
 	@tools/bootstrap.sh package
 
 clean: ## remove all that was made in the tree
-	rm -rf build build-asan build-wheel .venv dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build build-asan build-fuzz build-wheel .venv dist .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
