@@ -21,12 +21,14 @@ command -v "$clang" > /dev/null || {
 mkdir -p "$build/corpus" "$build/found"
 ffmpeg=$(CC=$clang "$python" "$root/tools/build_ffmpeg.py" --sanitize | tail -n 1)
 sanitizers=address,undefined
+dav1d=
+[ ! -e "$ffmpeg/lib/libdav1d.a" ] || dav1d=-ldav1d
 for target in $targets; do
     "$clang" -std=c11 -g -O1 -fsanitize=fuzzer,$sanitizers -fno-omit-frame-pointer \
         -D_GNU_SOURCE -I"$root/libsparse/include" -I"$root/libsparse/src" -I"$ffmpeg/include" \
         "$root"/libsparse/src/*.c "$root/tests/fuzz/fuzz_$target.c" \
-        -L"$ffmpeg/lib" -lavformat -lavcodec -lswscale -lavutil \
-        ${FUZZ_LIBS:-} -lm -lz -lpthread -o "$build/fuzz_$target"
+        -L"$ffmpeg/lib" -lavformat -lavcodec -lswscale -lavutil $dav1d \
+        -lm -lz -ldl -lpthread -o "$build/fuzz_$target"
 done
 PYTHONPATH=$root/tests "$python" -m synthetic --small "$build/corpus"
 count=$(echo "$targets" | wc -w)

@@ -163,7 +163,7 @@ def _discarded(path: Path, folder: Path) -> None:
     with_edit(source, path, lambda duration, start: (duration, start + 2 * frame))
 
 
-@case("no_dts.avi", lambda path: len({p.pts - p.dts for p in packets(path)}) == 1)
+@case("no_dts.avi", lambda path: len({p.pts - p.dts for p in packets(path)[:40]}) == 1)
 def _no_dts(path: Path, folder: Path) -> None:
     # AVI with B pictures: nothing tells when frames are shown
     def stamp(number: int, packet: Any) -> Any:

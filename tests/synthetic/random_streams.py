@@ -242,7 +242,8 @@ def _hevc_picture(made: Sequence, rng: random.Random, kind: str, poc: int, *, ke
     sps, pps = made.coder.sps, made.coder.pps
     drop = [one for one in made.kept[:-1] if rng.random() < 0.4 or poc - one > 6]
     stays = [one for one in made.kept if one not in drop]
-    if sps.long_term and len(stays) > 1 and rng.random() < 0.3 and not made.long:
+    # one that is shown before all that still comes
+    if sps.long_term and keep and len(stays) > 1 and rng.random() < 0.3 and not made.long:
         one = min(stays)
         drop.append(one)
         stays.remove(one)
