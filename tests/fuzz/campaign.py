@@ -15,6 +15,7 @@ coefficients of an unreadable slice to the next picture that it decodes; see doc
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import random
@@ -174,6 +175,7 @@ class Worker:
             status = "crash"
         self._process.kill()
         self._process.join()
+        self._connection.close()
         code = self._process.exitcode
         self._start()
         return {**facts, "status": status, "reason": f"exit code {code}"}
@@ -182,6 +184,7 @@ class Worker:
         """End the process."""
         self._connection.send(None)
         self._process.join()
+        self._connection.close()
 
 
 def files_of(paths: list[str], most: int) -> list[str]:
@@ -226,22 +229,23 @@ def main() -> int:
         print(json.dumps(examine(file, arguments.only, arguments.seed), indent=2))
         return 0
     results = {result["number"]: result for result in done_before(arguments.journal)}
-    log = arguments.journal.open("a") if arguments.journal else None
     worker = Worker()
     begun = time.monotonic()
-    for number in range(arguments.variants):
-        if number in results:
-            continue
-        file = files[number % len(files)]
-        result = worker.examine(file, number, arguments.seed, arguments.seconds)
-        results[number] = result
-        if log:
-            log.write(json.dumps(result) + "\n")
-            log.flush()
-        if result["status"] in ("wrong", "crash", "hang"):
-            print(json.dumps(result), flush=True)
-        if number % 500 == 499:
-            print(f"{number + 1} variants, {time.monotonic() - begun:.0f} s", flush=True)
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(arguments.journal.open("a")) if arguments.journal else None
+        for number in range(arguments.variants):
+            if number in results:
+                continue
+            file = files[number % len(files)]
+            result = worker.examine(file, number, arguments.seed, arguments.seconds)
+            results[number] = result
+            if log:
+                log.write(json.dumps(result) + "\n")
+                log.flush()
+            if result["status"] in ("wrong", "crash", "hang"):
+                print(json.dumps(result), flush=True)
+            if number % 500 == 499:
+                print(f"{number + 1} variants, {time.monotonic() - begun:.0f} s", flush=True)
     worker.close()
     counts = Counter(result["status"] for result in results.values())
     exact = sum(result.get("exact", 0) for result in results.values())
