@@ -299,11 +299,13 @@ def test_dav1d_threads(count: int, streams: Callable[[str], Path]) -> None:
     def work() -> None:
         check(path, expected, dav1d_threads=count)
 
+    before = count_threads()
     most = peak_threads(work)
     if count:
         # one thread is the caller's own
         assert most <= (count if count > 1 else 0)
-    sparseframes.clear_cache()
+    # none waits for another decoder
+    assert count_threads() == before
 
 
 def test_threads_over_groups(streams: Callable[[str], Path]) -> None:

@@ -20,7 +20,6 @@ int sparse_av1_decoder_open(SparseAv1Decoder **result, SparseSource *source, int
     *result = NULL;
     if (!decoder)
         return sparse_fail_memory(error);
-    decoder->threads = threads;
     decoder->packet = av_packet_alloc();
     decoder->frame = av_frame_alloc();
     decoder->next = av_frame_alloc();

@@ -17,7 +17,6 @@
 
 typedef struct SparseAv1Decoder {
     SparseIdentity stream; /* whose frames it holds */
-    int threads;
     SparseSource *source;
     const SparseAv1Index *index;
     struct AVCodecContext *context;

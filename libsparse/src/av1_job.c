@@ -257,6 +257,32 @@ static int fail(SparseAv1Job *job, int code, size_t step, SparseError *error)
                               sparse_plan_dependent(job->plan, step), "%s", cause.message);
 }
 
+/* A decoder for the part: of those without threads one of the pool's, else the reader's own. */
+static int take_decoder(SparseReader *reader, SparseAv1Decoder **decoder, SparseError *error)
+{
+    int ret = 0;
+
+    if (reader->dav1d_threads == 1)
+        return sparse_pool_av1(reader->pool, &reader->identity, reader->source, reader->av1,
+                               decoder, error);
+    *decoder = atomic_exchange(&reader->av1_spare, NULL);
+    if (!*decoder)
+        ret = sparse_av1_decoder_open(decoder, reader->source, reader->dav1d_threads, error);
+    if (ret >= 0)
+        sparse_av1_decoder_assign(*decoder, &reader->identity, reader->source, reader->av1);
+    return ret;
+}
+
+static void give_back(SparseReader *reader, SparseAv1Decoder *decoder)
+{
+    if (reader->dav1d_threads == 1) {
+        sparse_pool_give_back_av1(reader->pool, &decoder);
+    } else {
+        decoder = atomic_exchange(&reader->av1_spare, decoder);
+        sparse_av1_decoder_close(&decoder);
+    }
+}
+
 int sparse_av1_job_part(SparseAv1Job *job, size_t part, SparseConverter *converter,
                         SparseDone *done, SparseError *error)
 {
@@ -264,8 +290,7 @@ int sparse_av1_job_part(SparseAv1Job *job, size_t part, SparseConverter *convert
     const size_t count = job->part_first[part + 1] - job->part_first[part];
     SparseReader *reader = job->reader;
     SparseAv1Decoder *decoder;
-    int ret = sparse_pool_av1(reader->pool, &reader->identity, reader->source, reader->av1,
-                              reader->dav1d_threads, &decoder, error);
+    int ret = take_decoder(reader, &decoder, error);
 
     if (ret < 0)
         return ret;
@@ -281,6 +306,6 @@ int sparse_av1_job_part(SparseAv1Job *job, size_t part, SparseConverter *convert
         if (ret < 0)
             ret = fail(job, ret, steps[i], error);
     }
-    sparse_pool_give_back_av1(reader->pool, &decoder);
+    give_back(reader, decoder);
     return ret;
 }

@@ -174,16 +174,13 @@ void sparse_pool_give_back(SparsePool *pool, SparseDecoder **decoder)
 }
 
 int sparse_pool_av1(SparsePool *pool, const SparseIdentity *stream, SparseSource *source,
-                    const SparseAv1Index *index, int threads, SparseAv1Decoder **decoder,
-                    SparseError *error)
+                    const SparseAv1Index *index, SparseAv1Decoder **decoder, SparseError *error)
 {
     int best = -1, ret = 0;
 
     *decoder = NULL;
     pthread_mutex_lock(&pool->lock);
     for (int i = pool->av1_count; i--;) {
-        if (pool->av1[i]->threads != threads)
-            continue;
         if (memcmp(&pool->av1[i]->stream, stream, sizeof(*stream)) == 0) {
             best = i;
             break;
@@ -201,7 +198,7 @@ int sparse_pool_av1(SparsePool *pool, const SparseIdentity *stream, SparseSource
     }
     pthread_mutex_unlock(&pool->lock);
     if (!*decoder)
-        ret = sparse_av1_decoder_open(decoder, source, threads, error);
+        ret = sparse_av1_decoder_open(decoder, source, 1, error);
     if (ret >= 0)
         sparse_av1_decoder_assign(*decoder, stream, source, index);
     return ret;

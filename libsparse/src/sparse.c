@@ -64,6 +64,7 @@ static SparseReader *create_reader(const SparseSettings *settings, SparseError *
     }
     reader->threads = settings->threads;
     reader->dav1d_threads = settings->dav1d_threads;
+    atomic_init(&reader->av1_spare, NULL);
     atomic_init(&reader->av1_damaged_after, INT64_MAX);
     if (settings->pool) {
         reader->pool = sparse_pool_ref(settings->pool);
@@ -163,6 +164,7 @@ int sparse_open_io(SparseReader **result, const SparseIO *io, const SparseSettin
 void sparse_close(SparseReader **result)
 {
     const SparseLog *previous;
+    SparseAv1Decoder *spare;
     SparseReader *reader;
 
     if (!result || !*result)
@@ -170,6 +172,8 @@ void sparse_close(SparseReader **result)
     reader = *result;
     previous = sparse_log_enter(&reader->log);
     sparse_index_close(&reader->index);
+    spare = atomic_exchange(&reader->av1_spare, NULL);
+    sparse_av1_decoder_close(&spare);
     sparse_av1_index_close(&reader->av1);
     sparse_restart_close(&reader->restart);
     av_frame_free(&reader->frame);
