@@ -30,7 +30,7 @@ static void decode_linearly(SparseReader *reader, Frames *frames)
     while (frames->count < FUZZ_MAX_FRAMES &&
            sparse_linear_peek(linear, SPARSE_FORMAT_NATIVE, &layout, NULL) == 1 &&
            layout.size <= FUZZ_MAX_PICTURE) {
-        SparseTarget target = {malloc(layout.size), 0, layout.size};
+        SparseTarget target = {.data = malloc(layout.size), .size = layout.size};
 
         if (!target.data)
             break;
@@ -44,14 +44,14 @@ static void decode_linearly(SparseReader *reader, Frames *frames)
     sparse_linear_close(&linear);
 }
 
-/* H.264 is excepted: its linear decode may dirty the picture after a damaged one, see
- * docs/how-it-works.md. */
+/* H.264 is excepted: its linear decode may dirty the picture after a damaged one; and AV1, of which
+ * a linear decode doesn't count damaged frames. See docs/how-it-works.md for both. */
 static int is_judge(SparseReader *reader, int lazy)
 {
     SparseInfo info;
 
     return !lazy && sparse_info(reader, &info, NULL) >= 0 && info.sparse &&
-           strcmp(info.codec, "h264") != 0;
+           strcmp(info.codec, "h264") != 0 && strcmp(info.codec, "av1") != 0;
 }
 
 static void request(SparseReader *reader, const Frames *frames, int64_t index, int judge)
@@ -62,7 +62,7 @@ static void request(SparseReader *reader, const Frames *frames, int64_t index, i
     if (sparse_frame_layout(reader, index, SPARSE_FORMAT_NATIVE, &layout, NULL) < 0 ||
         layout.size > FUZZ_MAX_PICTURE)
         return;
-    target = (SparseTarget){malloc(layout.size), 0, layout.size};
+    target = (SparseTarget){.data = malloc(layout.size), .size = layout.size};
     if (target.data &&
         sparse_get_frames(reader, &index, 1, SPARSE_FORMAT_NATIVE, &target, 0, 0, NULL) >= 0 &&
         judge && index < frames->count &&
