@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (sparse_frame_layout(reader, index, SPARSE_FORMAT_NATIVE, &layout, NULL) < 0 ||
             layout.size > FUZZ_MAX_PICTURE)
             continue;
-        target = (SparseTarget){malloc(layout.size), 0, layout.size};
+        target = (SparseTarget){.data = malloc(layout.size), .size = layout.size};
         if (target.data)
             sparse_get_frames(reader, &index, 1, SPARSE_FORMAT_NATIVE, &target, 0, 0, NULL);
         free(target.data);
