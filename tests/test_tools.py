@@ -185,6 +185,15 @@ def test_patches_apply_without_fuzz(
             build_ffmpeg.apply_patches(tmp_path / "tree", [patch], allow_offset=not strict)
 
 
+def test_a_build_is_known_by_its_dav1d(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = build_ffmpeg.configure_options(sanitize=False, debug=False)
+    key = build_ffmpeg.build_key(options)
+    assert build_ffmpeg.build_key(options) == key
+    other = dataclasses.replace(fetch_source.SOURCES["dav1d"], sha256="0" * 64)
+    monkeypatch.setattr(build_ffmpeg, "DAV1D", other)
+    assert build_ffmpeg.build_key(options) != key
+
+
 def test_series_names_a_missing_patch(tmp_path: Path) -> None:
     (tmp_path / "series").write_text("# order\n0001-a.patch\n\n")
     with pytest.raises(build_ffmpeg.BuildError, match=r"0001-a\.patch"):
