@@ -65,8 +65,9 @@ campaign: package ## 10,000 damaged variants of the odd streams, and of CAMPAIGN
 soak: package ## some minutes of requests, threads, forks, killed workers and closed decoders
 	cd tests && $(BIN)/python -m soak
 
-bench: package ## the benchmarks
-	python -m bench
+bench: ## the benchmark against other loaders; results in build/bench, or docs with OUTPUT=docs
+	@tools/bootstrap.sh bench
+	python -m bench --output $(or $(OUTPUT),build/bench) $(BENCH_OPTIONS)
 
 build: tools ## the C library and its tests, in build/
 	python tools/build_ffmpeg.py

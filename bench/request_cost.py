@@ -1,7 +1,9 @@
 """What a request costs, against a linear decode of the very same file in the same run.
 
 Times are CPU seconds of this process: other load on the machine counts less. Blocks of the two
-sides alternate, and the medians are compared.
+sides alternate, and the medians are compared. A closure holds the reference pictures, which take
+longer than most, so a request is compared with the linear decode's time of the very same pictures,
+too.
 """
 
 from __future__ import annotations
@@ -14,33 +16,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 
+from bench import patterns
+from bench.patterns import Pattern
 from sparseframes import VideoDecoder
 from sparseframes._binding import Reader
 from sparseframes._source import PathSource
 
-PATTERNS: dict[str, Callable[[np.random.Generator, int], list[int]]] = {
-    "one": lambda rng, n: [int(rng.integers(n))],
-    "10 of 100": lambda rng, n: _window(rng, n, 100, 10),
-    "stride 4": lambda rng, n: _stride(rng, n, 4, 10),
-    "stride 30": lambda rng, n: _stride(rng, n, 30, 10),
-    "contiguous 10": lambda rng, n: _stride(rng, n, 1, 10),
+PATTERNS: dict[str, Pattern] = {
+    **{name: pattern for name, pattern in patterns.PATTERNS.items() if name != patterns.WHOLE},
     # the very pictures of the linear decode: what restoring costs
     "all": lambda rng, n: list(range(min(n, 300))),
 }
-
-
-def _window(rng: np.random.Generator, n: int, window: int, count: int) -> list[int]:
-    window = min(window, n)
-    start = int(rng.integers(n - window + 1))
-    return (start + rng.choice(window, min(count, window), replace=False)).tolist()
-
-
-def _stride(rng: np.random.Generator, n: int, step: int, count: int) -> list[int]:
-    count = min(count, (n - 1) // step + 1)
-    start = int(rng.integers(n - (count - 1) * step))
-    return list(range(start, start + count * step, step))
 
 
 @dataclass
@@ -59,7 +48,8 @@ class Cost:
     header_ratio: float
     """linear decode's time a picture / header pass's time a packet"""
     requests: dict[str, dict[str, float]]
-    """by pattern: time, pictures, and time / (pictures x linear + copying the planes)"""
+    """by pattern: time, pictures, time / (pictures x linear + copying the planes), and the same
+    with the linear decode's time of those very pictures"""
 
 
 def _cpu(work: Callable[[], Any]) -> float:
@@ -89,10 +79,50 @@ def _copy(batch: np.ndarray) -> float:
     return _cpu(copy)
 
 
-def _linear_pass(reader: Reader) -> float:
-    """Seconds to decode all frames and drop them."""
-    with reader.linear() as linear:
-        return _cpu(lambda: linear.skip_all())
+class Linear:
+    """Times of linear decodes, which drop their frames.
+
+    A decoder holds back as many pictures as the stream's reordering needs, so the time until a
+    frame comes out is that of the picture so many further on in decode order, and the time until
+    the first is shared by all pictures up to there.
+    """
+
+    def __init__(self, path: Path, reader: Reader) -> None:
+        with av.open(str(path)) as container:
+            self.delay = int(container.streams.video[0].codec_context.has_b_frames)
+        self.reader = reader
+        self.passes: list[np.ndarray] = []
+
+    def measure(self) -> None:
+        """One pass more."""
+        times = []
+        with self.reader.linear() as linear:
+            more = True
+            while more:
+                start = time.process_time()
+                more = linear.skip()
+                times.append(time.process_time() - start)
+        frames = len(times) - 1
+        held = min(self.delay, frames - 1)
+        pictures = np.empty(frames)
+        pictures[: held + 1] = times[0] / (held + 1)
+        pictures[held + 1 :] = times[1 : frames - held]
+        self.passes.append(pictures)
+
+    @property
+    def mean(self) -> float:
+        """Mean seconds a picture, of the last pass."""
+        return float(self.passes[-1].mean())
+
+    @property
+    def median(self) -> float:
+        """Mean seconds a picture, the median of the passes."""
+        return statistics.median(float(times.mean()) for times in self.passes)
+
+    def of(self, pictures: np.ndarray) -> float:
+        """Seconds for pictures by their ids, at the speed of the last pass."""
+        times = np.median(self.passes, axis=0)
+        return float(times[pictures].sum() * self.passes[-1].sum() / times.sum())
 
 
 def measure(path: Path, requests: int, seed: int) -> Cost:
@@ -102,7 +132,9 @@ def measure(path: Path, requests: int, seed: int) -> Cost:
         frames = len(decoder)
         meta = decoder.metadata
     reader = _open(path)
-    linear = statistics.median(_linear_pass(reader) for _ in range(3)) / frames
+    linear = Linear(path, reader)
+    for _ in range(3):
+        linear.measure()
 
     passes = []
     for _ in range(15):
@@ -116,24 +148,27 @@ def measure(path: Path, requests: int, seed: int) -> Cost:
     layout = reader.layout(0, "native")
     results = {}
     for name, pattern in PATTERNS.items():
-        ratios, times, pictures, linears = [], [], [], []
+        ratios, own_ratios, times, pictures = [], [], [], []
         for k in range(requests):
             indices = np.asarray(pattern(rng, frames), np.int64)
             batch = np.zeros((len(indices), layout.size), np.uint8)
             # the planes are copied once more than a decoder does: that is the conversion here
             copied = _copy(batch)
             if k % 8 == 0:  # the machine's speed drifts
-                linears.append(_linear_pass(reader) / frames)
+                linear.measure()
+            closure = reader.plan(indices).reconstruct
             reader.reset_stats()
             spent = _request(reader, indices, batch)
             count = reader.stats()["pictures_reconstructed"]
-            ratios.append(spent / (count * linears[-1] + copied))
+            ratios.append(spent / (count * linear.mean + copied))
+            own_ratios.append(spent / (linear.of(closure) + copied))
             times.append(spent * 1e3)
             pictures.append(count)
         results[name] = {
             "ms": statistics.median(times),
             "pictures": statistics.fmean(pictures),
             "ratio": statistics.median(ratios),
+            "ratio_of_those": statistics.median(own_ratios),
         }
     reader.close()
     return Cost(
@@ -142,9 +177,9 @@ def measure(path: Path, requests: int, seed: int) -> Cost:
         f"{meta.width}x{meta.height}",
         layout.width * layout.height,
         frames,
-        linear * 1e3,
+        linear.median * 1e3,
         header * 1e6,
-        linear / header,
+        linear.median / header,
         results,
     )
 

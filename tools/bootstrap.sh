@@ -3,7 +3,7 @@
 # missing, and a virtual environment in .venv with the build's tools and, as the arguments say,
 # the package itself.
 #
-# Usage: tools/bootstrap.sh system|tools|package|encoder
+# Usage: tools/bootstrap.sh system|tools|package|encoder|bench
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -128,10 +128,17 @@ encoder() {
     system encoder
 }
 
+bench() {
+    package
+    requirements=$("$venv/bin/python" tools/requirements.py bench)
+    # shellcheck disable=SC2086  # one word a requirement
+    pip_install bench "$requirements" $requirements
+}
+
 case ${1:-} in
-system | tools | package | encoder) "$1" ;;
+system | tools | package | encoder | bench) "$1" ;;
 *)
-    echo "usage: tools/bootstrap.sh system|tools|package|encoder" >&2
+    echo "usage: tools/bootstrap.sh system|tools|package|encoder|bench" >&2
     exit 2
     ;;
 esac

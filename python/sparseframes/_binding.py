@@ -610,15 +610,11 @@ class LinearReader:
             return None
         return layout, packed, bool(damaged[0])
 
-    def skip_all(self) -> int:
-        """Decode all that is left and drop it; the number of frames."""
+    def skip(self) -> bool:
+        """Decode the next frame and drop it; false at the end."""
         error, null = self._reader._error, ffi.NULL
-        count = 0
-        while self._reader._check(
-            lib.sparse_linear_next(self._handle[0], 0, null, null, null, error)
-        ):
-            count += 1
-        return count
+        code = lib.sparse_linear_next(self._handle[0], 0, null, null, null, error)
+        return bool(self._reader._check(code))
 
     def close(self) -> None:
         """Free the decoder; a second call does nothing."""

@@ -1,0 +1,156 @@
+"""What only this project has: kept pictures, threads over a batch, saved indexes, open readers.
+
+Each measurement runs in a process of its own: ``python -m bench.own NAME`` reads its arguments as
+JSON on stdin and prints its figures. A feature that this version lacks is an error that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sparseframes
+from bench.patterns import FOUR, PATTERNS
+from bench.request_cost import resident
+
+
+def _requests(paths: list[str], frames: list[int], rounds: int, seed: int) -> list[Any]:
+    """One epoch: rounds requests of each of the patterns of each clip, shuffled."""
+    rng = np.random.default_rng(seed)
+    samples = [
+        (path, PATTERNS[pattern](rng, count))
+        for path, count in zip(paths, frames, strict=True)
+        for pattern in FOUR
+        for _ in range(rounds)
+    ]
+    return [samples[k] for k in rng.permutation(len(samples))]
+
+
+def epochs(paths: list[str], frames: list[int], rounds: int, repeats: int) -> dict[str, Any]:
+    """CPU time of a first and a second epoch over the same files, with other requests in each.
+
+    Files are opened for each request and closed after it, as data loaders do it. The pictures
+    that are kept are thrown away before each first epoch.
+    """
+    pairs, hits = [], 0
+    for repeat in range(repeats):
+        sparseframes.set_cache_budget(256 << 20)
+        sparseframes.clear_cache()
+        spent = []
+        for epoch in range(2):
+            samples = _requests(paths, frames, rounds, 100 * repeat + epoch)
+            begun = time.process_time()
+            for path, indices in samples:
+                with sparseframes.VideoDecoder(path) as decoder:
+                    decoder.get_frames_at(indices)
+                    if epoch:
+                        hits += decoder.stats.pictures_from_cache
+            spent.append(time.process_time() - begun)
+        pairs.append(spent)
+    ratios = [first / second for first, second in pairs]
+    return {"ratio": statistics.median(ratios), "ratios": ratios, "seconds": pairs, "hits": hits}
+
+
+def threads(paths: list[str], frames: list[int], repeats: int) -> dict[str, Any]:
+    """Wall time of decode_batch with one thread and with two, alternating."""
+    sparseframes.set_cache_budget(0)
+    times: dict[int, list[float]] = {1: [], 2: []}
+    load = os.getloadavg()[0]
+    for repeat in range(repeats + 1):
+        samples = _requests(paths, frames, 1, repeat)
+        for count in (1, 2) if repeat % 2 else (2, 1):
+            begun = time.perf_counter()
+            sparseframes.decode_batch(samples, threads=count)
+            if repeat:  # the first is for warming up
+                times[count].append(time.perf_counter() - begun)
+    ratios = [one / two for one, two in zip(times[1], times[2], strict=True)]
+    return {
+        "ratio": statistics.median(ratios),
+        "best": min(times[1]) / min(times[2]),
+        "ratios": ratios,
+        "load_average": load,
+    }
+
+
+def readers(paths: list[str], frames: list[int], count: int) -> dict[str, Any]:
+    """Resident memory with that many open readers of different files, each used once."""
+    before = resident()
+    opened = []
+    with tempfile.TemporaryDirectory() as folder:
+        rng = np.random.default_rng(1)
+        for k in range(count):
+            path = Path(folder) / f"{k}.mp4"
+            shutil.copyfile(paths[k % len(paths)], path)
+            decoder = sparseframes.VideoDecoder(path)
+            opened.append(decoder)
+            decoder.get_frames_at(PATTERNS["window"](rng, frames[k % len(paths)]))
+        after = resident()
+        for decoder in opened:
+            decoder.close()
+    return {"mib": after / 2**20, "before_mib": before / 2**20, "readers": count}
+
+
+def saved(paths: list[str]) -> dict[str, Any]:
+    """Bytes of saved indexes for each picture."""
+    program = Path(sys.executable).parent / "sparseframes"
+    sizes, pictures = 0, 0
+    means = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, path in enumerate(paths):
+            copy = Path(folder) / f"{number}{Path(path).suffix}"
+            shutil.copyfile(path, copy)
+            result = subprocess.run(
+                [str(program), "index", str(copy)], capture_output=True, text=True
+            )
+            index = copy.with_name(copy.name + ".sparse")
+            if not index.exists():
+                raise ValueError(result.stderr.strip().splitlines()[-1] if result.stderr else "")
+            with sparseframes.VideoDecoder(path) as decoder:
+                count = len(decoder)
+            sizes += index.stat().st_size
+            pictures += count
+            means.append(index.stat().st_size / count)
+    return {"mean": sizes / pictures, "by_file": means, "pictures": pictures}
+
+
+MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "epochs": epochs,
+    "threads": threads,
+    "readers": readers,
+    "saved": saved,
+}
+
+
+def measure(name: str, **arguments: Any) -> dict[str, Any]:
+    """Run one of them in a process of its own; its figures, or the error."""
+    result = subprocess.run(
+        [sys.executable, "-m", "bench.own", name],
+        input=json.dumps(arguments),
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).resolve().parent.parent,
+    )
+    lines = result.stdout.strip().splitlines()
+    if not lines:
+        return {"error": (result.stderr.strip().splitlines() or ["no answer"])[-1]}
+    figures: dict[str, Any] = json.loads(lines[-1])
+    return figures
+
+
+if __name__ == "__main__":
+    try:
+        print(json.dumps(MEASUREMENTS[sys.argv[1]](**json.load(sys.stdin))))
+    except Exception as error:
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"[:300]}))
+        sys.exit(1)
