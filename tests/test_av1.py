@@ -264,6 +264,27 @@ def test_a_lazy_index_takes_no_word_that_is_wrong(
     check(str(path), expected, index="lazy")
 
 
+def test_a_lazy_index_meets_a_damaged_header(
+    streams: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "damaged.mp4"
+    data = bytearray(streams("gop.mp4").read_bytes())
+    with av.open(str(streams("gop.mp4"))) as container:
+        at = [packet.pos for packet in container.demux(video=0) if packet.size][40]
+    assert data[at] & 2  # a unit with a size
+    data[at + 1] = 0x7F  # longer than its packet
+    path.write_bytes(bytes(data))
+    expected = own(str(path)).digests
+    assert len(expected) < 60
+    with VideoDecoder(str(path), pixel_format="native", index="lazy") as decoder:
+        assert digest(list(decoder[5])) == expected[5]
+        assert decoder.metadata.sparse
+        frame(decoder, 40)
+        assert not decoder.metadata.sparse
+        assert len(decoder) == len(expected)
+        assert digest(list(decoder[5])) == expected[5]
+
+
 # -- threads --------------------------------------------------------------------------------------
 
 

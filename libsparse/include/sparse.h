@@ -233,7 +233,8 @@ typedef struct SparseInfo {
     const char *pixel_format; /* FFmpeg's name of the native format, "yuv420p" */
     int stream_index;
     int sparse; /* 1: closures are found by header pass; 0: the codec is
-                          read linearly from a key frame */
+                          read linearly from a key frame. Of AV1 known for sure
+                          when frames have been asked for */
     int width, height; /* as put out: cropped, before rotation */
     int rotation; /* degrees clockwise that a viewer turns the picture, one of
                           0, 90, 180, 270, from the display matrix; not applied here */

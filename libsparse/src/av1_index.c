@@ -309,7 +309,6 @@ static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int 
     stored = (SparseAv1Slot){
         .frame = latest(pass),
         .frame_type = (uint8_t)header.frame_type,
-        .showable = (uint8_t)header.showable_frame,
         .bit_depth = sequence->bit_depth,
         .subsampling =
             (uint8_t)(sequence->monochrome ? 4

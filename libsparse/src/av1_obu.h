@@ -98,7 +98,7 @@ int sparse_av1_find_sequence(const uint8_t *data, size_t size, SparseAv1Sequence
 /* What is known of the frame in a reference slot. */
 typedef struct SparseAv1Slot {
     int32_t frame; /* the caller's number; -1: empty */
-    uint8_t frame_type, showable;
+    uint8_t frame_type;
     uint8_t bit_depth, subsampling; /* of its sequence: x * 2 + y, 4 for monochrome */
     uint32_t order_hint, frame_id;
     int32_t width, height; /* upscaled_width, frame_height */

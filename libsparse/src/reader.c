@@ -275,10 +275,14 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
 
         *failed = begun;
         sparse_reader_check_identity(item->reader);
-        ret = sparse_reader_count(item->reader, error) < 0 ? error->code : 0;
+        /* which may find that it is to be read linearly */
+        if (item->reader->av1 && sparse_reader_count(item->reader, error) < 0)
+            ret = error->code;
         if (ret >= 0 && !item->reader->restart)
             ret =
                 sparse_reader_plan(item->reader, item->indices, item->count, &plans[begun], error);
+        if (item->reader->restart) /* as a lazy pass may have found, too */
+            sparse_plan_free(&plans[begun]);
         if (ret >= 0)
             ret = sparse_job_begin(&jobs[begun], item->reader, plans[begun], &request, error);
         sparse_log_leave(previous);

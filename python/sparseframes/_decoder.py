@@ -484,8 +484,12 @@ class VideoDecoder:
     # -- inside, with the lock held ---------------------------------------------------------
 
     def _frame_count(self, reader: Reader) -> int:
-        if self._count is None:
-            self._count = reader.frame_count()
+        if self._count is None or self._options["index"] == "lazy":
+            # a lazy index may have found that the container's numbers are wrong
+            count = reader.frame_count()
+            if count != self._count:
+                self._count, self._table, self._timeline = count, None, None
+        assert self._count is not None
         return self._count
 
     def _frame_table(self, reader: Reader) -> NDArray[Any]:
