@@ -54,6 +54,21 @@ function number() {
   }
   return bits;
 }
+// "seeked" may come before the new picture is on the screen: wait until one of that time is
+function shown(k) {
+  return new Promise((done) => {
+    const look = (now, frame) => {
+      if (Math.floor(frame.mediaTime * FPS + 0.01) == k) done();
+      else video.requestVideoFrameCallback(look);
+    };
+    video.requestVideoFrameCallback(look);
+  });
+}
+async function seek(k) {
+  const both = [once("seeked"), shown(k)];
+  video.currentTime = (k + 0.5) / FPS;
+  await Promise.all(both);
+}
 async function run() {
   const read = [];
   if (!video.canPlayType(KIND)) {
@@ -68,14 +83,13 @@ async function run() {
     await once("loadeddata");
     for (let i = 0; i < 40; i++) {
       const k = (i * 67 + 3) %% FRAMES;
-      video.currentTime = (k + 0.5) / FPS;
-      await once("seeked");
+      await seek(k);
       read.push([k, number()]);
     }
-    video.currentTime = (FRAMES - 12) / FPS;
-    await once("seeked");
+    await seek(FRAMES - 12);
+    const played = [once("ended"), shown(FRAMES - 1)];
     video.play();
-    await once("ended");
+    await Promise.all(played);
     return "";
   })();
   const error = await Promise.race([bad, good]);
@@ -144,7 +158,7 @@ def ask(chromium: str, url: str, told: queue.Queue[dict[str, Any]]) -> dict[str,
             stderr=subprocess.DEVNULL,
         )
         try:
-            return told.get(timeout=180)
+            return told.get(timeout=300)
         except queue.Empty:
             return {"error": "no answer", "read": []}
         finally:

@@ -14,15 +14,15 @@ from collections.abc import Callable
 import numpy as np
 
 Pixels = np.ndarray
-# three passes: random, backwards, forwards with jumps
 SEED = 5
 
 
 def order_of(count: int) -> list[int]:
-    """Every frame at least twice, so that each is reached from far and from near."""
+    """Every frame, without system, and some neighbours forwards and backwards."""
     shuffled = list(range(count))
     random.Random(SEED).shuffle(shuffled)
-    return [*shuffled, *reversed(range(count))]
+    some = [k for k in range(30, 36) if k < count]
+    return [*shuffled, *some, *reversed(some)]
 
 
 def number_of(pixels: Pixels) -> int:
