@@ -73,7 +73,7 @@ FIRST = {"hevc": 22.0, "h264": 22.0, "jpeg": 4.0}
 BEST, WORST = {"jpeg": 1.0}, {"jpeg": 31.0}
 LEAST_FRAMES = 33  # shorter clips have no interval
 READS = 10
-ROUNDS = 5
+ROUNDS = 3
 
 Entry = dict[str, Any]
 
@@ -333,11 +333,15 @@ def decode_ms(path: Path) -> float:
         return (time.process_time() - begun) / len(indices) * 1e3
 
 
-def time_clip(results: Results, name: str, work: Path, again: bool) -> None:
-    """The decode time of all settings of a clip that have none, side by side."""
+def time_clip(
+    results: Results, name: str, settings: Sequence[str], work: Path, again: bool
+) -> None:
+    """The decode time of settings of a clip, side by side, if one of them has none."""
     clip = results.clip(name)
     files: dict[str, tuple[list[Path], float]] = {}
     for setting, entry in clip["settings"].items():
+        if setting not in settings:
+            continue
         around = enclosing(entry["points"], clip["psnr"])
         if around:
             low, high, share = around
@@ -345,7 +349,7 @@ def time_clip(results: Results, name: str, work: Path, again: bool) -> None:
             if all(path.exists() for path in paths):
                 files[setting] = (paths, share)
     av1 = work / name.replace("/", "_") / f"{LEROBOT}.mp4"
-    if av1.exists():
+    if av1.exists() and LEROBOT in settings:
         files[LEROBOT] = ([av1, av1], 0.0)
     timed = clip.setdefault("decode_ms", {})
     if not again and all(setting in timed for setting in files):
@@ -359,6 +363,7 @@ def time_clip(results: Results, name: str, work: Path, again: bool) -> None:
                 print(f"{name} {setting}: {error}", flush=True)
                 continue
             rounds[setting].append(first * (1 - share) + second * share)
+    print(f"{time.strftime('%H:%M')} {name:50} timed", flush=True)
     timed.update({setting: statistics.median(times) for setting, times in rounds.items() if times})
     results.save()
 
@@ -372,7 +377,8 @@ def main() -> int:
         sub = commands.add_parser(command)
         sub.add_argument("--work", type=Path, required=True, help="folder for the encoded files")
         sub.add_argument("--clips", nargs="+", default=PATTERNS, help="patterns in the corpus")
-    commands.choices["run"].add_argument("--settings", nargs="+", default=DEFAULT)
+        default = DEFAULT if command == "run" else (*DEFAULT, LEROBOT)
+        sub.add_argument("--settings", nargs="+", default=default)
     commands.choices["run"].add_argument(
         "--frames", type=int, default=97, help="of each clip, at most"
     )
@@ -394,7 +400,7 @@ def main() -> int:
     if arguments.command == "time":
         for name in names:
             if "psnr" in results.clip(name):
-                time_clip(results, name, arguments.work, arguments.again)
+                time_clip(results, name, arguments.settings, arguments.work, arguments.again)
         return 0
     if results.data["frames"] not in (0, arguments.frames):
         print(f"the results are for {results.data['frames']} frames", file=sys.stderr)

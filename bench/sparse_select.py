@@ -19,7 +19,7 @@ from pathlib import Path
 from sparseframes import VideoDecoder
 from sparseframes.encode import find_program
 
-ROUNDS = 5
+ROUNDS = 3
 
 
 def cpu_seconds(arguments: list[str]) -> tuple[float, str]:
