@@ -242,6 +242,14 @@ def test_bad_options(clip: Clip, options: str, words: str) -> None:
     assert words in said
 
 
+def test_streams_that_are_not_used(clip: Clip) -> None:
+    # the filter is on both videos of the file, of which one is decoded
+    path = clip("twovideo.mp4")
+    everything, _, _ = decode(path)
+    frames, _, _ = by_sparse_select(path, "frames=3+20")
+    assert frames == [everything[3], everything[20]]
+
+
 def test_other_codecs_are_refused(clip: Clip) -> None:
     _, code, said = decode(clip("mpeg4.avi"), "-bsf:v", "sparse_select=step=2")
     assert code != 0
