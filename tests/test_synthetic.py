@@ -18,7 +18,7 @@ from sparseframes import VideoDecoder
 from sparseframes.validation.reference import Reference, digest, own_reference, pyav_reference
 
 CASES = [*h264_cases.CASES, *hevc_cases.CASES]
-SEEDS = 12
+SEEDS = 8
 
 
 def linear(path: Path) -> Reference:
@@ -28,9 +28,9 @@ def linear(path: Path) -> Reference:
 
 
 def orders(count: int) -> list[list[int]]:
-    """Every frame in display order, backwards, and in any order."""
+    """Every frame backwards, and in any order."""
     shuffled = random.Random(count).sample(range(count), count)
-    return [list(range(count)), list(range(count))[::-1], shuffled]
+    return [list(range(count))[::-1], shuffled]
 
 
 def check(path: Path, expected: Reference, *, clean: bool, lazy: bool = True) -> None:

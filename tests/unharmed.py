@@ -46,7 +46,7 @@ def by_pyav(path: str) -> tuple[Reference, list[str]]:
 def by_program(program: str, path: str, threads: int) -> tuple[list[str], str]:
     """Frame hashes of the program, and what it complains of."""
     words = [program, "-nostdin", "-v", "error", "-threads", str(threads), "-noautorotate"]
-    words += ["-i", path, "-map", "0:v:0", "-fps_mode", "passthrough", "-autoscale", "0"]
+    words += ["-i", path, "-map", "0:v:0", "-fps_mode", "passthrough", "-noautoscale"]
     done = subprocess.run(
         [*words, "-f", "framehash", "-hash", "md5", "-"],
         capture_output=True,
@@ -74,9 +74,9 @@ def compare(program: str, path: str, threads: list[int]) -> tuple[str, str]:
     hashes = runs[differing[0]][0]
     words = f"{len(hashes)} frames for {len(expected)} with {differing} threads"
     at = [k for k, (a, b) in enumerate(zip(hashes, expected, strict=False)) if a != b][:5]
-    if complaint or reference.damaged_from is not None:
+    if hashes and (complaint or reference.damaged_from is not None):
         return "errors", f"{words}, first differing {at}: {complaint}"
-    return "differs", f"{words}, first differing {at}"
+    return "differs", f"{words}, first differing {at}: {complaint}"
 
 
 def main() -> int:

@@ -15,8 +15,11 @@ NAMES = ("files", "threads", "forks", "loader", "closing")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m soak")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of requests")
-    parser.add_argument("names", nargs="*", default=NAMES, choices=[*NAMES, []])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(NAMES)
+    if unknown:
+        parser.error(f"no such soak: {', '.join(sorted(unknown))}")
     failed = 0
     for name in arguments.names or NAMES:
         begun, cpu = time.monotonic(), time.process_time()
