@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.request_cost import PATTERNS
+from bench.patterns import PATTERNS
 from sparseframes import (
     VideoDecoder,
     cache_info,
@@ -43,7 +43,7 @@ def _requests(rng: np.random.Generator, pattern: str, paths: list[str]) -> list[
 def epochs(paths: list[str]) -> dict[str, Any]:
     """CPU time of two epochs of other random requests, the file opened for each request."""
     results = {}
-    for pattern in ("one", "10 of 100", "stride 4", "stride 30", "contiguous 10"):
+    for pattern in ("single", "window", "stride 4", "stride 30", "contiguous"):
         ratios, counts = [], []
         for seed in range(3):
             clear_cache()
@@ -84,7 +84,7 @@ def memory(paths: list[str]) -> dict[str, Any]:
         opened = []
         for path in copies:
             decoder = VideoDecoder(path)
-            decoder.get_frames_at(PATTERNS["contiguous 10"](rng, len(decoder)))
+            decoder.get_frames_at(PATTERNS["contiguous"](rng, len(decoder)))
             opened.append(decoder)
         after = _resident()
         info = cache_info()
@@ -98,7 +98,7 @@ def threads(paths: list[str]) -> dict[str, Any]:
     set_cache_budget(0)
     decoders = [VideoDecoder(path) for path in paths]
     rng = np.random.default_rng(2)
-    items = [(decoder, PATTERNS["10 of 100"](rng, len(decoder))) for decoder in decoders]
+    items = [(decoder, PATTERNS["window"](rng, len(decoder))) for decoder in decoders]
     out = [np.zeros_like(data) for data in decode_batch(items)]
     wall: dict[int, list[float]] = {1: [], 2: []}
     bounds = []
