@@ -53,7 +53,9 @@ enum SparseCode {
     SPARSE_ERR_DECODE = -5,      /* damaged data in what the request depends on */
     SPARSE_ERR_INDEX = -6,       /* a frame index outside the stream */
     SPARSE_ERR_INTERRUPTED = -7, /* the progress callback asked to stop */
-    SPARSE_ERR_CLOSED = -8       /* the source under the reader has gone */
+    SPARSE_ERR_CLOSED = -8,      /* the source under the reader has gone */
+    SPARSE_ERR_SAVED = -9        /* a saved index is damaged, of another version, or was made for
+                                    another file or another state of it */
 };
 
 /* Name of a code, "SPARSE_ERR_SOURCE"; static storage. Thread-safety: safe. */
@@ -193,6 +195,14 @@ typedef struct SparseSettings {
     size_t key_size;
     int dav1d_threads; /* AV1 alone: threads inside each decoder, 0..256; 0: as many as dav1d
                           likes; default 1, which starts none */
+    /* A saved index (sparse_save_index()) to use instead of making one: the name of its file, or
+     * its bytes, which must stay until the close; default NULL. One that doesn't fit makes the
+     * open fail with SPARSE_ERR_SAVED, and the source may be opened without it. It may come from
+     * anywhere, but is to be trusted as much as the source: one that was forged can name wrong
+     * frames. */
+    const char *saved_path;
+    const uint8_t *saved_data;
+    size_t saved_size;
     uint64_t reserved[8]; /* zero */
 } SparseSettings;
 
@@ -251,6 +261,7 @@ typedef struct SparseInfo {
                                                                             or "unknown" */
     int time_base_num, time_base_den;
     int64_t source_size; /* bytes, or -1 */
+    int saved;           /* 1: opened with a saved index */
     uint64_t reserved[8];
 } SparseInfo;
 
@@ -287,6 +298,17 @@ typedef int (*SparseProgress)(void *user, double share);
 /* Build the whole index now. progress may be NULL. */
 SPARSE_API int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user,
                                   SparseError *error);
+
+/*
+ * Save the whole index, which is made first if it isn't there: to a file, which is written under
+ * another name in the same folder, synced and renamed, or to *data, to be freed by sparse_free().
+ * SPARSE_ERR_UNSUPPORTED for codecs whose closures aren't followed. progress may be NULL.
+ */
+SPARSE_API int sparse_save_index(SparseReader *reader, const char *path, SparseProgress progress,
+                                 void *user, SparseError *error);
+SPARSE_API int sparse_export_index(SparseReader *reader, SparseProgress progress, void *user,
+                                   uint8_t **data, size_t *size, SparseError *error);
+SPARSE_API void sparse_free(void *data);
 
 /* ---- Plans -------------------------------------------------------------- */
 

@@ -119,29 +119,42 @@ AVBufferPool *sparse_source_head_pool(void)
     return av_buffer_pool_init(MAX_HEADS + AV_INPUT_BUFFER_PADDING_SIZE, NULL);
 }
 
+int sparse_source_read_whole(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error)
+{
+    int ret = sparse_source_read_packet(source, i, pkt, error);
+
+    if (ret >= 0)
+        sparse_packet_keep_check(source, i, pkt->data, pkt->size);
+    return ret;
+}
+
 int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBufferPool *pool,
                              AVPacket *pkt, int *truncated, SparseError *error)
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
     const SparsePacket packet = sparse_source_packet(source, i);
     View view = {.source = source, .packet = packet, .window = head + 64};
+    uint8_t first[SPARSE_CHECKED_BYTES];
     int64_t filled;
 
     *truncated = 0;
     if (head > SPARSE_HEAD_MOST || packet.size <= view.window ||
         packet.flags & (SPARSE_PACKET_SPOOLED | SPARSE_PACKET_EXTRA))
-        return sparse_source_read_packet(source, i, pkt, error);
+        return sparse_source_read_whole(source, i, pkt, error);
 
     av_packet_unref(pkt);
     pkt->buf = av_buffer_pool_get(pool);
     if (!pkt->buf)
         return sparse_fail_memory(error);
     pkt->data = pkt->buf->data;
+    if (!view_copy(&view, first, 0, sizeof(first)))
+        return sparse_source_read_whole(source, i, pkt, error);
     filled = collect(&view, par->codec_id, length_size(par), head, pkt->data, truncated);
     if (!filled) {
         *truncated = 0;
-        return sparse_source_read_packet(source, i, pkt, error);
+        return sparse_source_read_whole(source, i, pkt, error);
     }
+    sparse_packet_keep_check(source, i, first, sizeof(first));
     pkt->size = (int)filled;
     memset(pkt->data + filled, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     sparse_packet_set_times(source, i, pkt);

@@ -27,16 +27,10 @@ int sparse_index_open(SparseIndex **result, SparseSource *source, SparsePool *po
     return 0;
 }
 
-void sparse_index_close(SparseIndex **result)
+/* Free all that it takes to pass over packets, and what the pass has noted. */
+static void free_tables(SparseIndex *index)
 {
-    SparseIndex *index = *result;
-
-    if (!index)
-        return;
     sparse_index_drop_runs(index);
-    ff_sparse_snapshot_unref(&index->fresh);
-    for (int32_t i = 0; i < index->params_count; i++)
-        ff_sparse_params_unref(&index->params[i]);
     sparse_pool_give_back(index->pool, &index->decoder);
     av_packet_free(&index->packet);
     av_buffer_pool_uninit(&index->head_pool);
@@ -44,11 +38,43 @@ void sparse_index_close(SparseIndex **result)
     free(index->covered);
     free(index->references);
     free(index->entries);
-    free(index->params);
     free(index->runs);
     free(index->display);
+    free(index->keys);
+    sparse_sets_free(&index->sets);
+    index->keys = NULL;
+    index->key_capacity = 0;
+    index->pictures = NULL;
+    index->covered = NULL;
+    index->references = NULL;
+    index->entries = NULL;
+    index->runs = NULL;
+    index->display = NULL;
+}
+
+void sparse_index_close(SparseIndex **result)
+{
+    SparseIndex *index = *result;
+
+    if (!index)
+        return;
+    ff_sparse_snapshot_unref(&index->fresh);
+    sparse_index_drop_epochs(index);
+    free_tables(index);
+    free(index->params);
+    free(index->epochs);
     free(index);
     *result = NULL;
+}
+
+void sparse_index_use_packed(SparseIndex *index, SparsePacked *packed)
+{
+    index->packed = packed;
+    index->packet_count = sparse_packed_packets(packed);
+    index->display_count = sparse_packed_frames(packed);
+    index->lazy = 0;
+    index->whole = 1;
+    free_tables(index);
 }
 
 static int compare_display(const void *a, const void *b)
@@ -95,7 +121,7 @@ int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user
 {
     int ret;
 
-    if (index->pictures)
+    if (index->pictures || index->packed)
         return 0;
     ret = sparse_source_packets(index->source, &index->packet_count, progress, user, error);
     if (ret < 0)
@@ -151,7 +177,7 @@ int sparse_index_count(SparseIndex *index, int64_t *count, SparseError *error)
 
 SparseDisplay sparse_index_frame(const SparseIndex *index, int64_t k)
 {
-    return index->display[k];
+    return index->packed ? sparse_packed_frame(index->packed, k) : index->display[k];
 }
 
 int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count, int *reordered,
@@ -179,6 +205,10 @@ int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count,
 
 int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture *picture)
 {
+    if (index->packed && packet >= 0 && packet < index->packet_count) {
+        *picture = sparse_packed_picture(index->packed, packet);
+        return 1;
+    }
     if (!index->pictures || packet < 0 || packet >= index->packet_count || !index->covered[packet])
         return 0;
     *picture = index->pictures[packet].facts;
@@ -188,7 +218,6 @@ int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture
 int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseError *error)
 {
     SparseIndex *index = user;
-    const SparsePictureNotes *notes;
     SparsePicture picture;
 
     if (!sparse_index_picture(index, id, &picture) || picture.picture != id)
@@ -208,8 +237,18 @@ int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseErro
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "packet %lld begins a picture that is put out before it is complete",
                            (long long)id);
-    notes = &index->pictures[id];
-    node->references = index->references + notes->reference_first;
+    node->references = index->found;
+    if (index->packed) {
+        if (picture.params < 0 || picture.params >= index->params_count ||
+            !index->params[picture.params]) {
+            int ret = sparse_index_restore_epoch(index, picture.params, error);
+
+            if (ret < 0)
+                return ret;
+        }
+        sparse_packed_references(index->packed, id, index->found);
+    } else
+        node->references = index->references + index->pictures[id].reference_first;
     node->reference_count = picture.reference_count;
     node->bytes = 0;
     for (int64_t i = id; i <= picture.last_packet; i++)
@@ -219,14 +258,39 @@ int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseErro
 
 void sparse_index_snapshot(const SparseIndex *index, int64_t id, FFSparseSnapshot *snapshot)
 {
-    const SparsePictureNotes *notes = &index->pictures[id];
+    const SparsePictureNotes *notes;
 
+    if (index->packed) {
+        const SparsePicture picture = sparse_packed_picture(index->packed, id);
+
+        sparse_packed_snapshot(index->packed, id, snapshot);
+        /* a saved index may say anything; the lookup has had the epoch restored */
+        snapshot->params = picture.params >= 0 && picture.params < index->params_count
+                               ? index->params[picture.params]
+                               : NULL;
+        return;
+    }
+    notes = &index->pictures[id];
     snapshot->params = index->params[notes->facts.params];
     snapshot->nb_entries = notes->entry_count;
     memcpy(snapshot->state, notes->state, sizeof(snapshot->state));
     if (notes->entry_count)
         memcpy(snapshot->entries, index->entries + notes->entry_first,
                (size_t)notes->entry_count * sizeof(*snapshot->entries));
+}
+
+int sparse_index_check(const SparseIndex *index, SparseError *error)
+{
+    if (index->packed && sparse_packed_is_broken(index->packed))
+        return sparse_source_fail(index->source, error, SPARSE_ERR_SAVED, -1,
+                                  "the saved index is damaged");
+    return 0;
+}
+
+void sparse_index_rest(SparseIndex *index)
+{
+    if (index->packed)
+        sparse_pool_give_back(index->pool, &index->decoder);
 }
 
 int64_t sparse_index_scanned(const SparseIndex *index)

@@ -8,43 +8,13 @@
 #ifndef SPARSE_INDEX_H
 #define SPARSE_INDEX_H
 
+#include "packed.h"
+#include "picture.h"
 #include "plan.h"
 #include "pool.h"
 #include "source.h"
 
 typedef struct SparseIndex SparseIndex;
-
-/*
- * The colour description a frame was put out with. The decoder fills in at output what a
- * picture leaves open, from the parameter sets of that moment, which may be later
- * ones than the picture's own.
- */
-typedef struct SparseColors {
-    uint8_t known; /* whether the output has been seen */
-    uint8_t range, space, location; /* AVCOL_RANGE_*, AVCOL_SPC_*, AVCHROMA_LOC_* */
-} SparseColors;
-
-/* What is known of one packet; a picture is known by the packet it begins in. */
-typedef struct SparsePicture {
-    int32_t picture;        /* that the packet's slices belong to; -1: none */
-    int32_t last_packet;    /* of the picture that begins here */
-    uint32_t flags;         /* FF_SPARSE_REPORT_*, of all its packets */
-    int32_t poc;
-    int32_t width, height;  /* as put out */
-    int32_t format;         /* enum AVPixelFormat */
-    int32_t reference_count;
-    char type;              /* 'I', 'P', 'B' or '?' */
-    int32_t params;         /* number of the parameter-set epoch */
-    SparseColors colors;
-    int32_t shown; /* how many packets had been passed when it was put out; 0: it wasn't */
-    int32_t times_shown;
-} SparsePicture;
-
-/* One entry of the display order. */
-typedef struct SparseDisplay {
-    int64_t picture;
-    int64_t pts; /* AV_NOPTS_VALUE when unknown */
-} SparseDisplay;
 
 /* One thread at a time. The source and the pool must outlive the index. lazy 0: the first
  * need of anything makes the whole index. In all functions here error must not
@@ -83,6 +53,23 @@ int sparse_index_lookup(void *index, int64_t picture, SparsePlanNode *node, Spar
 /* The snapshot before a covered picture. snapshot->params is borrowed.
  * Thread-safety: as sparse_index_frame(). */
 void sparse_index_snapshot(const SparseIndex *index, int64_t picture, FFSparseSnapshot *snapshot);
+
+/*
+ * Use a saved index for the source, which was opened with it. What is kept of saved is taken out
+ * of it. SPARSE_ERR_SAVED when it doesn't go with the packets.
+ */
+int sparse_index_use_saved(SparseIndex *index, SparseSavedIndex *saved, SparseError *error);
+
+/* Make the whole index if it isn't there, and append all of a saved one to out. */
+int sparse_index_save(SparseIndex *index, SparseProgress progress, void *user, SparseBuffer *out,
+                      SparseError *error);
+
+/* SPARSE_ERR_SAVED when something that was asked of a saved index since the open couldn't be had:
+ * to be asked before results are given out. */
+int sparse_index_check(const SparseIndex *index, SparseError *error);
+
+/* Free what only the making of plans needs. */
+void sparse_index_rest(SparseIndex *index);
 
 /* Packets whose slice headers have been read. */
 int64_t sparse_index_scanned(const SparseIndex *index);

@@ -9,6 +9,7 @@
 #ifndef SPARSE_INDEX_INTERNAL_H
 #define SPARSE_INDEX_INTERNAL_H
 
+#include "epochs.h"
 #include "index.h"
 
 /* Packets [start, end) that have been passed, and the state after them. */
@@ -31,9 +32,11 @@ typedef struct SparsePictureNotes {
 struct SparseIndex {
     SparseSource *source;
     SparsePool *pool;
+    SparsePacked *packed; /* the whole index, of the source; in place of most that follows */
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
     int head;  /* bytes of a slice that are read; 0: packets are read whole */
+    int is_saved; /* packed comes from a saved index */
     int whole; /* everything is covered and display is the decoder's own order */
 
     SparsePictureNotes *pictures; /* [packet_count] */
@@ -42,9 +45,13 @@ struct SparseIndex {
     size_t reference_count, reference_capacity;
     FFSparseEntry *entries;
     size_t entry_count, entry_capacity;
-    FFSparseParams **params;
-    int32_t params_count;
-    size_t params_capacity;
+    FFSparseParams **params; /* of epochs; NULL when they are not at hand */
+    SparseEpoch *epochs;
+    int32_t params_count; /* of both */
+    size_t params_capacity, epoch_capacity;
+    SparseSets *sets;     /* of a whole pass over H.264 */
+    uint64_t *keys;       /* sparse_sets_key() of epochs, while there are sets */
+    size_t key_capacity;
 
     SparseRun *runs; /* in order, disjoint */
     size_t run_count, run_capacity;
@@ -55,6 +62,8 @@ struct SparseIndex {
     FFSparseSnapshot fresh; /* the state before all packets */
     int64_t scanned;
     int64_t at; /* the packet being passed */
+
+    int32_t found[2 * FF_SPARSE_MAX_REFS]; /* references that sparse_index_lookup() has given */
 
     SparseDisplay *display;
     int64_t display_count;
@@ -67,6 +76,9 @@ struct SparseIndex {
 int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user,
                          SparseError *error);
 
+/* Take packed tables, which belong to the source, and free the others. */
+void sparse_index_use_packed(SparseIndex *index, SparsePacked *packed);
+
 /* ---- index_pass.c ---- */
 
 /* The head of a slice was not enough: the pass has to be made again with
@@ -78,6 +90,23 @@ void sparse_index_read_more(SparseIndex *index);
 /* Pass over packet i, which the decoder stands before. SPARSE_READ_MORE: see there. */
 int sparse_index_scan(SparseIndex *index, int64_t i, SparseOutput output, void *user,
                       SparseError *error);
+
+/* ---- index_epochs.c ---- */
+
+/* The number of the epoch with these parameter sets, which begins before packet i if it's new. */
+int sparse_index_note_epoch(SparseIndex *index, FFSparseParams *params, int64_t i, int32_t *number,
+                            SparseError *error);
+
+/* Free them all, and what is known of them. */
+void sparse_index_drop_epochs(SparseIndex *index);
+
+/* Have the parameter sets of an epoch at hand. */
+int sparse_index_restore_epoch(SparseIndex *index, int32_t number, SparseError *error);
+
+/* ---- index_pack.c ---- */
+
+/* Put packed tables in the place of those that a whole pass has made. */
+int sparse_index_pack(SparseIndex *index, SparseError *error);
 
 /* ---- index_runs.c ---- */
 

@@ -12,27 +12,10 @@
 #include "array.h"
 #include "index_internal.h"
 
+/* Places in FFSparseSnapshot.state of H.264: the packets have length fields, and of what size. */
+enum { STATE_IS_AVC = 15, STATE_LENGTH_SIZE = 16 };
+
 /* ---- The header pass ---- */
-
-static int keep_params(SparseIndex *index, FFSparseParams *params, int32_t *number,
-                       SparseError *error)
-{
-    int ret;
-
-    /* Mostly the last one; going on for long would be dear where each packet has a new one. */
-    for (int32_t i = index->params_count - 1; i >= 0 && i >= index->params_count - 8; i--)
-        if (index->params[i] == params) {
-            *number = i;
-            return 0;
-        }
-    ret = sparse_array_grow(&index->params, &index->params_capacity,
-                            (size_t)index->params_count + 1, sizeof(*index->params), error);
-    if (ret < 0)
-        return ret;
-    *number = index->params_count;
-    index->params[index->params_count++] = ff_sparse_params_ref(params);
-    return 0;
-}
 
 /* Keep the snapshot before packet i, which is that of the picture that begins in it. */
 static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *snapshot,
@@ -44,7 +27,7 @@ static int keep_snapshot(SparseIndex *index, int64_t i, const FFSparseSnapshot *
                                 sizeof(*index->entries), error);
 
     if (ret >= 0)
-        ret = keep_params(index, snapshot->params, &picture->facts.params, error);
+        ret = sparse_index_note_epoch(index, snapshot->params, i, &picture->facts.params, error);
     if (ret < 0)
         return ret;
     picture->entry_first = index->entry_count;
@@ -154,12 +137,17 @@ int sparse_index_scan(SparseIndex *index, int64_t i, SparseOutput output, void *
         ret = sparse_source_read_heads(index->source, i, index->head, index->head_pool,
                                        index->packet, &truncated, error);
     else
-        ret = sparse_source_read_packet(index->source, i, index->packet, error);
+        ret = sparse_source_read_whole(index->source, i, index->packet, error);
     if (ret < 0)
         return ret;
     index->at = i;
     index->used = 1;
     ret = sparse_decoder_scan(index->decoder, index->packet, i, &report, output, user, error);
+    if (index->sets)
+        sparse_sets_pass(index->sets, index->packet, i,
+                         snapshot.state[STATE_IS_AVC] ? snapshot.state[STATE_LENGTH_SIZE] : 0,
+                         !!(report->flags & FF_SPARSE_REPORT_ERROR) ||
+                             sparse_source_packet(index->source, i).flags & SPARSE_PACKET_EXTRA);
     av_packet_unref(index->packet);
     if (ret >= 0 && truncated &&
         report->flags & (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_OVERREAD))
@@ -206,10 +194,23 @@ static void forget(SparseIndex *index)
     memset(index->covered, 0, (size_t)index->packet_count);
     memset(index->pictures, 0, (size_t)index->packet_count * sizeof(*index->pictures));
     index->reference_count = index->entry_count = 0;
-    for (int32_t i = 0; i < index->params_count; i++)
-        ff_sparse_params_unref(&index->params[i]);
-    index->params_count = 0;
+    sparse_index_drop_epochs(index);
     index->display_count = 0;
+}
+
+/* Watch the parameter sets of H.264. */
+static int begin_sets(SparseIndex *index, SparseError *error)
+{
+    const AVCodecParameters *par = sparse_source_codecpar(index->source);
+    int ret;
+
+    sparse_sets_free(&index->sets);
+    if (par->codec_id != AV_CODEC_ID_H264)
+        return 0;
+    ret = sparse_sets_create(&index->sets, error);
+    if (ret >= 0)
+        sparse_sets_begin(index->sets, par->extradata, par->extradata_size);
+    return ret;
 }
 
 static int build(SparseIndex *index, SparseProgress progress, void *user, SparseError *error)
@@ -227,6 +228,8 @@ static int build(SparseIndex *index, SparseProgress progress, void *user, Sparse
     if (!index->decoder)
         ret = sparse_pool_fresh_decoder(index->pool, index->source, &index->decoder, error);
     index->display_count = 0; /* it may be the table's */
+    if (ret >= 0)
+        ret = begin_sets(index, error);
 
     for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
         if (progress && i % 256 == 0 && progress(user, (double)i / (double)index->packet_count))
@@ -251,11 +254,12 @@ int sparse_index_build(SparseIndex *index, SparseProgress progress, void *user, 
     while ((ret = build(index, progress, user, error)) == SPARSE_READ_MORE)
         sparse_index_read_more(index);
     sparse_pool_give_back(index->pool, &index->decoder);
+    if (ret >= 0)
+        ret = sparse_source_check_unchanged(index->source, error);
     index->lazy = 0;
-    if (ret < 0) {
+    if (ret >= 0)
+        ret = sparse_index_pack(index, error);
+    if (ret < 0)
         forget(index);
-        return ret;
-    }
-    index->whole = 1;
-    return 0;
+    return ret < 0 ? ret : 0;
 }

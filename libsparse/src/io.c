@@ -13,6 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <libavutil/mem.h>
+#include <libavutil/murmur3.h>
+
 enum {
     CHUNK = 1 << 20,         /* the most that one call asks of the system */
     PIPE_MEMORY = 64 << 20   /* of a pipe's contents kept in memory */
@@ -35,6 +38,7 @@ struct SparseBytes {
     int has_io, has_lock;
     pthread_mutex_t lock; /* for the callbacks */
     int64_t size;
+    int64_t modified_ns;
     _Atomic int64_t count;
 };
 
@@ -197,6 +201,7 @@ static SparseBytes *create(const char *name)
         return NULL;
     bytes->fd = -1;
     bytes->name = name;
+    bytes->modified_ns = SPARSE_TIME_UNKNOWN;
     return bytes;
 }
 
@@ -245,6 +250,11 @@ static int spool_pipe(SparseBytes *bytes, SparseError *error)
     return ret;
 }
 
+static int64_t time_of(const struct stat *status)
+{
+    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+}
+
 int sparse_bytes_open_path(SparseBytes **bytes, const char *path, const char *name,
                            SparseError *error)
 {
@@ -265,6 +275,7 @@ int sparse_bytes_open_path(SparseBytes **bytes, const char *path, const char *na
                                 strerror(EISDIR));
     } else if (S_ISREG(status.st_mode)) {
         (*bytes)->size = status.st_size;
+        (*bytes)->modified_ns = time_of(&status);
     } else {
         ret = spool_pipe(*bytes, error);
     }
@@ -430,6 +441,71 @@ int64_t sparse_bytes_read(SparseBytes *bytes, uint8_t *buffer, int64_t offset, i
         done += n;
     }
     return done;
+}
+
+/* ---- Identity ---- */
+
+enum {
+    END = 4 << 10, /* bytes at each end that are looked at */
+    SPOT = 4 << 10,
+    SPOTS = 16     /* places between */
+};
+
+int64_t sparse_bytes_modified(const SparseBytes *bytes)
+{
+    return bytes->modified_ns;
+}
+
+int sparse_bytes_have_changed(const SparseBytes *bytes)
+{
+    struct stat status;
+
+    if (bytes->modified_ns == SPARSE_TIME_UNKNOWN)
+        return 0;
+    return fstat(bytes->fd, &status) < 0 || status.st_size != bytes->size ||
+           time_of(&status) != bytes->modified_ns;
+}
+
+int sparse_bytes_are_remote(const SparseBytes *bytes)
+{
+    return bytes->has_io;
+}
+
+/* Add size bytes at offset to the hash, as far as they are there. */
+static int add_bytes(SparseBytes *bytes, struct AVMurMur3 *hasher, int64_t offset, int64_t size,
+                     SparseError *error)
+{
+    uint8_t buffer[END > SPOT ? END : SPOT];
+    int64_t n = sparse_bytes_read(bytes, buffer, offset, size, error);
+
+    if (n > 0)
+        av_murmur3_update(hasher, buffer, (size_t)n);
+    return n < 0 ? (int)n : 0;
+}
+
+int sparse_bytes_fingerprint(SparseBytes *bytes, int with_inner, SparseFingerprint *identity,
+                             SparseError *error)
+{
+    const int64_t size = bytes->size;
+    struct AVMurMur3 *hasher = av_murmur3_alloc();
+    int ret;
+
+    *identity = (SparseFingerprint){.size = size, .modified_ns = bytes->modified_ns};
+    if (!hasher)
+        return sparse_fail_memory(error);
+    av_murmur3_init(hasher);
+    ret = add_bytes(bytes, hasher, 0, END, error);
+    if (ret >= 0 && size > END)
+        ret = add_bytes(bytes, hasher, size - END, END, error);
+    av_murmur3_final(hasher, identity->ends);
+    if (with_inner && ret >= 0) {
+        av_murmur3_init(hasher);
+        for (int64_t i = 1; i <= SPOTS && ret >= 0; i++)
+            ret = add_bytes(bytes, hasher, size / (SPOTS + 1) * i, SPOT, error);
+        av_murmur3_final(hasher, identity->inner);
+    }
+    av_free(hasher);
+    return ret;
 }
 
 int64_t sparse_bytes_count(const SparseBytes *bytes)

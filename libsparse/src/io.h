@@ -43,6 +43,27 @@ typedef struct SparseStamp {
 
 /* The file as it is now: 1, or 0 when the source is no regular file. Thread-safety: safe. */
 int sparse_bytes_stamp(const SparseBytes *bytes, SparseStamp *stamp);
+/* When a file was changed last, in nanoseconds since 1970, as it was at the open; for other kinds
+ * SPARSE_TIME_UNKNOWN. Thread-safety: safe. */
+#define SPARSE_TIME_UNKNOWN INT64_MIN
+int64_t sparse_bytes_modified(const SparseBytes *bytes);
+
+/* 1: the file has another size or another time of change now than at the open. Thread-safety: safe. */
+int sparse_bytes_have_changed(const SparseBytes *bytes);
+
+/* What tells whether two sources have the same contents. */
+typedef struct SparseFingerprint {
+    int64_t size, modified_ns;
+    uint8_t ends[16];  /* hash of the first and the last bytes */
+    uint8_t inner[16]; /* hash of some between */
+} SparseFingerprint;
+
+/* Find it out. with_inner 0: inner becomes zeros, which saves reading in many places. */
+int sparse_bytes_fingerprint(SparseBytes *bytes, int with_inner, SparseFingerprint *identity,
+                             SparseError *error);
+
+/* 1: each read is a call of the user's. Thread-safety: safe. */
+int sparse_bytes_are_remote(const SparseBytes *bytes);
 
 /* Bytes read from the source so far. Thread-safety: safe. */
 int64_t sparse_bytes_count(const SparseBytes *bytes);

@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zlib.h>
+
 #include <libavcodec/defs.h>
 #include <libavutil/avutil.h>
 #include <libavutil/mem.h>
 
 #include "array.h"
 #include "log.h"
+#include "packed.h"
 #include "source_internal.h"
 
 enum {
@@ -30,6 +33,7 @@ void sparse_packets_free(SparseSource *source)
         av_packet_free(&source->extras[i].properties);
     free(source->extras);
     free(source->packets);
+    sparse_packed_free(&source->packed);
     sparse_spool_free(&source->spool);
     source->extras = NULL;
     source->packets = NULL;
@@ -241,9 +245,22 @@ int sparse_source_packets(SparseSource *source, int64_t *count, SparseProgress p
 
 /* ---- Reading one ---- */
 
+void sparse_source_use_packed(SparseSource *source, SparsePacked *packed)
+{
+    source->packed = packed;
+    free(source->packets);
+    source->packets = NULL;
+    source->capacity = 0;
+}
+
+SparsePacked *sparse_source_packed(const SparseSource *source)
+{
+    return source->packed;
+}
+
 SparsePacket sparse_source_packet(const SparseSource *source, int64_t i)
 {
-    return source->packets[i];
+    return source->packed ? sparse_packed_packet(source->packed, i) : source->packets[i];
 }
 
 static const AVPacket *find_extra(const SparseSource *source, int64_t packet)
@@ -300,6 +317,20 @@ int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uin
     return SPARSE_OK;
 }
 
+static uint16_t check_of(const uint8_t *data, int64_t size)
+{
+    return (uint16_t)crc32(0, data,
+                           (uInt)(size < SPARSE_CHECKED_BYTES ? size : SPARSE_CHECKED_BYTES));
+}
+
+void sparse_packet_keep_check(SparseSource *source, int64_t i, const uint8_t *data, int64_t size)
+{
+    if (source->packed)
+        return;
+    source->packets[i].check = check_of(data, size);
+    source->packets[i].flags |= SPARSE_PACKET_CHECKED;
+}
+
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error)
 {
     SparsePacket packet;
@@ -324,6 +355,12 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
                                      "packet %lld can't be read: the file has become shorter",
                                      (long long)i);
     }
+    if (ret == SPARSE_OK && packet.flags & SPARSE_PACKET_CHECKED &&
+        check_of(pkt->data, packet.size) != packet.check)
+        ret = sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
+                                 "packet %lld is another one than when the index was made: the "
+                                 "file has been changed",
+                                 (long long)i);
     if (ret == SPARSE_OK && packet.flags & SPARSE_PACKET_EXTRA &&
         av_packet_copy_props(pkt, find_extra(source, i)) < 0)
         ret = sparse_fail_memory(error);

@@ -20,8 +20,8 @@ typedef struct SparsePlanNode {
     int64_t bytes; /* compressed */
 } SparsePlanNode;
 
-/* How a plan looks at pictures. The node's array must stay valid while the
- * plan is made. Failures are handed on. */
+/* How a plan looks at pictures. The node's array must stay valid until the next
+ * call. Failures are handed on. */
 typedef int (*SparsePlanLookup)(void *user, int64_t picture, SparsePlanNode *node,
                                 SparseError *error);
 

@@ -145,6 +145,22 @@ static void blame(SparseReader *reader, const int64_t *targets, const int64_t *p
     sparse_source_fail(reader->source, error, cause.code, frame, "%s", cause.message);
 }
 
+/* What a saved index that turned out to be damaged has led to is not to be given out. */
+static int check_index(const SparseReader *reader, int ret, SparseError *error)
+{
+    int checked = sparse_index_check(reader->index, error);
+
+    return checked < 0 ? checked : ret;
+}
+
+/* Whether what was read may be given out. */
+static int check_source(const SparseReader *reader, SparseError *error)
+{
+    int ret = reader->index ? sparse_index_check(reader->index, error) : 0;
+
+    return ret < 0 ? ret : sparse_source_check_unchanged(reader->source, error);
+}
+
 int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t count,
                        SparsePlan **plan, SparseError *error)
 {
@@ -189,8 +205,14 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
         blame(reader, targets, pictures, distinct, lookup, user, error);
     if (ret >= 0)
         (*plan)->linear_count = count_linear(reader, pictures, distinct);
+    if (reader->index)
+        ret = check_index(reader, ret, error);
+    if (ret < 0)
+        sparse_plan_free(plan);
 
 done:
+    if (reader->index)
+        sparse_index_rest(reader->index);
     free(targets);
     free(pictures);
     reader->stats.index_seconds += sparse_seconds() - start;
@@ -289,6 +311,10 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
     }
     if (ret >= 0)
         ret = sparse_work(jobs, count, threads, failed, error);
+    for (size_t i = 0; i < count && ret >= 0; i++) {
+        *failed = i;
+        ret = check_source(items[i].reader, error);
+    }
     for (size_t i = 0; i < begun; i++) {
         sparse_job_end(&jobs[i]);
         sparse_plan_free(&plans[i]);

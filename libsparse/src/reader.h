@@ -17,12 +17,14 @@
 #include "log.h"
 #include "plan.h"
 #include "pool.h"
+#include "saved.h"
 #include "source.h"
 
 #define SPARSE_MAX_THREADS 64
 
 struct SparseReader {
     SparseSource *source;
+    SparseSaved *saved;     /* the saved index that was given, or NULL */
     SparseIndex *index;     /* one of the three: closures by header pass and restored state, */
     SparseAv1Index *av1;    /* closures by frame headers alone, */
     SparseRestart *restart; /* linear decoding from key frames */

@@ -11,6 +11,7 @@
 #include <libavutil/mem.h>
 
 #include "log.h"
+#include "saved_index.h"
 #include "source_internal.h"
 
 enum { AVIO_BUFFER = 32 << 10 };
@@ -264,11 +265,38 @@ static SparseSource *create(const char *name, SparseError *error)
     return source;
 }
 
+/* Take from a saved index what the container would tell. */
+static int recall_stream(SparseSource *source, SparseSavedIndex *index, SparseError *error)
+{
+    source->par = avcodec_parameters_alloc();
+    if (!source->par || avcodec_parameters_copy(source->par, index->par) < 0)
+        return sparse_fail_memory(error);
+    source->stream_index = index->stream_index;
+    source->facts = index->facts;
+    source->payload_bytes = index->payload_bytes;
+    source->count = sparse_packed_packets(index->packed);
+    source->is_table = source->complete = 1;
+    sparse_source_use_packed(source, index->packed);
+    index->packed = NULL;
+    return check_codec(source, error);
+}
+
 static int finish(SparseSource **out, SparseSource *source, int ret, const char *url,
-                  int stream_index, SparseError *error)
+                  int stream_index, const SparseRecall *recall, SparseError *error)
 {
     source->url = url;
-    if (ret == SPARSE_OK)
+    source->is_first = stream_index < 0;
+    if (ret == SPARSE_OK && recall) {
+        ret = recall->check(recall->user, source->bytes, error);
+        if (ret == SPARSE_OK && (stream_index < 0 ? !recall->index->is_first
+                                                  : stream_index != recall->index->stream_index))
+            ret =
+                sparse_source_fail(source, error, SPARSE_ERR_SAVED, -1,
+                                   "the saved index is of stream %d", recall->index->stream_index);
+    }
+    if (ret == SPARSE_OK && recall && recall->index->direct)
+        ret = recall_stream(source, recall->index, error);
+    else if (ret == SPARSE_OK)
         ret = open_stream(source, stream_index, error);
     source->url = NULL;
     if (ret < 0)
@@ -278,7 +306,7 @@ static int finish(SparseSource **out, SparseSource *source, int ret, const char 
 }
 
 int sparse_source_open_path(SparseSource **source, const char *path, int stream_index,
-                            const char *name, SparseError *error)
+                            const char *name, const SparseRecall *recall, SparseError *error)
 {
     SparseSource *s = create(name ? name : path, error);
 
@@ -286,11 +314,12 @@ int sparse_source_open_path(SparseSource **source, const char *path, int stream_
     if (!s)
         return SPARSE_ERR_MEMORY;
     return finish(source, s, sparse_bytes_open_path(&s->bytes, path, s->name, error), path,
-                  stream_index, error);
+                  stream_index, recall, error);
 }
 
 int sparse_source_open_memory(SparseSource **source, const uint8_t *data, size_t size,
-                              int stream_index, const char *name, SparseError *error)
+                              int stream_index, const char *name, const SparseRecall *recall,
+                              SparseError *error)
 {
     SparseSource *s = create(name ? name : "<memory>", error);
 
@@ -298,11 +327,11 @@ int sparse_source_open_memory(SparseSource **source, const uint8_t *data, size_t
     if (!s)
         return SPARSE_ERR_MEMORY;
     return finish(source, s, sparse_bytes_open_memory(&s->bytes, data, size, s->name, error), name,
-                  stream_index, error);
+                  stream_index, recall, error);
 }
 
 int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_index,
-                          const char *name, SparseError *error)
+                          const char *name, const SparseRecall *recall, SparseError *error)
 {
     SparseSource *s = create(name ? name : "<stream>", error);
 
@@ -310,7 +339,7 @@ int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_
     if (!s)
         return SPARSE_ERR_MEMORY;
     return finish(source, s, sparse_bytes_open_io(&s->bytes, io, s->name, error), name,
-                  stream_index, error);
+                  stream_index, recall, error);
 }
 
 void sparse_source_close_format(SparseSource *source)
@@ -343,6 +372,29 @@ int sparse_source_stamp(const SparseSource *source, SparseStamp *stamp)
 }
 
 /* ---- Facts ---- */
+
+int sparse_source_check_unchanged(const SparseSource *source, SparseError *error)
+{
+    if (!sparse_bytes_have_changed(source->bytes))
+        return SPARSE_OK;
+    return sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
+                              "the file has been changed since it was opened");
+}
+
+void sparse_source_describe_saved(const SparseSource *source, SparseSavedIndex *index)
+{
+    index->stream_index = source->stream_index;
+    index->is_first = source->is_first;
+    index->direct = (!source->spool || !sparse_spool_size(source->spool)) && !source->extra_count;
+    index->par = source->par;
+    index->facts = source->facts;
+    index->payload_bytes = source->payload_bytes;
+}
+
+SparseBytes *sparse_source_bytes(const SparseSource *source)
+{
+    return source->bytes;
+}
 
 const AVCodecParameters *sparse_source_codecpar(const SparseSource *source)
 {

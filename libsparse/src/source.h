@@ -25,7 +25,8 @@ enum {
     SPARSE_PACKET_KEY = 1,     /* marked as a key frame */
     SPARSE_PACKET_DISCARD = 2, /* outside the edit list: decoded, its picture isn't put out */
     SPARSE_PACKET_SPOOLED = 4, /* pos is not a position in the file */
-    SPARSE_PACKET_EXTRA = 8    /* has side data for the decoder */
+    SPARSE_PACKET_EXTRA = 8,   /* has side data for the decoder */
+    SPARSE_PACKET_CHECKED = 16 /* its first bytes have been seen */
 };
 
 /* One packet, as av_read_frame() returns it, in its order. */
@@ -35,20 +36,33 @@ typedef struct SparsePacket {
     int64_t pos;      /* first byte in the source (spool: in the spool) */
     int32_t size;
     uint32_t flags;
+    uint16_t check; /* of its first bytes, with SPARSE_PACKET_CHECKED */
 } SparsePacket;
 
+typedef struct SparseBytes SparseBytes;
+typedef struct SparseSavedIndex SparseSavedIndex;
+
+/* A saved index to open with: then the container isn't read if that can be. What check() refuses
+ * for these bytes isn't used and makes the open fail. */
+typedef struct SparseRecall {
+    SparseSavedIndex *index;
+    int (*check)(const void *user, SparseBytes *bytes, SparseError *error);
+    const void *user;
+} SparseRecall;
+
 /*
- * Open. stream_index -1 picks what ffmpeg's `-map 0:v:0` picks. name is what
+ * Open. recall may be NULL; its index must outlive the source. stream_index -1 picks what ffmpeg's `-map 0:v:0` picks. name is what
  * messages call the source (NULL: the path, "<memory>", "<stream>"); it is
  * copied, as is *io; memory isn't copied. On failure *source is NULL.
  * The packets aren't read yet.
  */
 int sparse_source_open_path(SparseSource **source, const char *path, int stream_index,
-                            const char *name, SparseError *error);
+                            const char *name, const SparseRecall *recall, SparseError *error);
 int sparse_source_open_memory(SparseSource **source, const uint8_t *data, size_t size,
-                              int stream_index, const char *name, SparseError *error);
+                              int stream_index, const char *name, const SparseRecall *recall,
+                              SparseError *error);
 int sparse_source_open_io(SparseSource **source, const SparseIO *io, int stream_index,
-                          const char *name, SparseError *error);
+                          const char *name, const SparseRecall *recall, SparseError *error);
 void sparse_source_close(SparseSource **source);
 
 /* Thread-safety of all below, except where said: one thread at a time. */
@@ -67,6 +81,15 @@ int sparse_source_stamp(const SparseSource *source, SparseStamp *stamp);
  * long as the source. */
 void sparse_source_info(const SparseSource *source, SparseInfo *info);
 
+/* SPARSE_ERR_SOURCE when the file has been written to since the open. Thread-safety: safe. */
+int sparse_source_check_unchanged(const SparseSource *source, SparseError *error);
+
+/* What a saved index says of the stream: all but its tables. Numbers and borrowed pointers. */
+void sparse_source_describe_saved(const SparseSource *source, SparseSavedIndex *index);
+
+/* The bytes under it. */
+SparseBytes *sparse_source_bytes(const SparseSource *source);
+
 /* What the ffmpeg program would give its decoder; belongs to the source. */
 const AVCodecParameters *sparse_source_codecpar(const SparseSource *source);
 AVRational sparse_source_time_base(const SparseSource *source);
@@ -81,6 +104,13 @@ int sparse_source_is_table(const SparseSource *source);
 /* Make the table of packets and count them; several calls cost nothing. progress may be NULL. */
 int sparse_source_packets(SparseSource *source, int64_t *count, SparseProgress progress, void *user,
                           SparseError *error);
+
+/* Let packed tables, of the source's own packets, stand for the table; the source frees them. */
+struct SparsePacked;
+void sparse_source_use_packed(SparseSource *source, struct SparsePacked *packed);
+
+/* Them, or NULL. */
+struct SparsePacked *sparse_source_packed(const SparseSource *source);
 
 /* One of them. The table must have been made. Thread-safety: safe. */
 SparsePacket sparse_source_packet(const SparseSource *source, int64_t i);
@@ -111,6 +141,9 @@ enum { SPARSE_HEAD_LEAST = 192, SPARSE_HEAD_MOST = 8 * SPARSE_HEAD_LEAST };
  */
 int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBufferPool *pool,
                              AVPacket *pkt, int *truncated, SparseError *error);
+
+/* The same for all of a packet; not thread-safe. */
+int sparse_source_read_whole(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error);
 
 /* Buffers for it; NULL without memory. */
 AVBufferPool *sparse_source_head_pool(void);

@@ -58,6 +58,7 @@ struct SparseSource {
     SparseWindow window;  /* in use while its data isn't NULL */
     AVFormatContext *format; /* NULL when nothing more is wanted of the demuxer */
     int stream_index;
+    int is_first; /* no stream was named */
     int probed; /* avformat_find_stream_info() has run */
     AVCodecParameters *par; /* what the ffmpeg program would give its decoder */
     SparseFacts facts;
@@ -66,6 +67,7 @@ struct SparseSource {
     int is_table;
     int complete; /* all packets are in it */
     int broken;   /* reading it has failed, and can't be taken up again */
+    struct SparsePacked *packed; /* in the place of packets */
     SparsePacket *packets;
     int64_t count;
     size_t capacity;
@@ -95,6 +97,11 @@ int sparse_source_describe(SparseSource *source, SparseError *error);
 
 /* Set what a packet has besides payload and side data, as av_read_frame() gives it. */
 void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pkt);
+
+/* Keep what tells whether packet i still begins as it does now, from its first bytes (all, or
+ * SPARSE_CHECKED_BYTES at least). One thread at a time. */
+enum { SPARSE_CHECKED_BYTES = 64 };
+void sparse_packet_keep_check(SparseSource *source, int64_t i, const uint8_t *data, int64_t size);
 
 /* Free all that belongs to the table. */
 void sparse_packets_free(SparseSource *source);

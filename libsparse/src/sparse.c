@@ -82,12 +82,19 @@ static SparseReader *create_reader(const SparseSettings *settings, SparseError *
 static int finish_open(SparseReader *reader, const SparseSettings *settings, SparseError *error)
 {
     const enum AVCodecID codec = sparse_source_codecpar(reader->source)->codec_id;
-
     const int decoded = settings->index_mode == SPARSE_INDEX_DECODED;
 
-    if (!decoded && sparse_decoder_supports(codec))
-        return sparse_index_open(&reader->index, reader->source, reader->pool,
-                                 settings->index_mode == SPARSE_INDEX_LAZY, error);
+    if (!decoded && sparse_decoder_supports(codec)) {
+        int ret = sparse_index_open(&reader->index, reader->source, reader->pool,
+                                    settings->index_mode == SPARSE_INDEX_LAZY, error);
+
+        if (ret >= 0 && reader->saved)
+            ret = sparse_index_use_saved(reader->index, sparse_saved_index(reader->saved), error);
+        return ret;
+    }
+    if (reader->saved)
+        return sparse_source_fail(reader->source, error, SPARSE_ERR_SAVED, -1,
+                                  "the saved index is of no use here");
     if (!decoded && codec == AV_CODEC_ID_AV1)
         return sparse_av1_index_open(&reader->av1, reader->source,
                                      settings->index_mode == SPARSE_INDEX_LAZY, error);
@@ -98,10 +105,29 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
                                settings->index_mode == SPARSE_INDEX_LAZY, error);
 }
 
+/* Open the saved index that the settings name, if any; name is the source's. */
+static int open_saved(SparseReader *reader, const SparseSettings *settings, const char *name,
+                      SparseError *error)
+{
+    if (settings->saved_path)
+        return sparse_saved_open_path(&reader->saved, settings->saved_path, name, error);
+    if (settings->saved_data)
+        return sparse_saved_open_memory(&reader->saved, settings->saved_data, settings->saved_size,
+                                        name, error);
+    return 0;
+}
+
+static int check_saved(const void *user, SparseBytes *bytes, SparseError *error)
+{
+    return sparse_saved_check_source(user, bytes, error);
+}
+
 /* The three ways in differ by how the source is opened. */
-#define OPEN(open_source)                                                                          \
+#define RECALL (reader->saved ? &recall : NULL)
+#define OPEN(source_name, open_source)                                                             \
     SparseSettings defaults;                                                                       \
     const SparseLog *previous;                                                                     \
+    SparseRecall recall = {.check = check_saved};                                                  \
     SparseReader *reader;                                                                          \
     double start = sparse_seconds();                                                               \
     int ret;                                                                                       \
@@ -118,7 +144,13 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
     if (!reader)                                                                                   \
         return SPARSE_ERR_MEMORY;                                                                  \
     previous = sparse_log_enter(&reader->log);                                                     \
-    ret = open_source;                                                                             \
+    ret = open_saved(reader, settings, settings->name ? settings->name : source_name, error);      \
+    if (ret >= 0 && reader->saved) {                                                               \
+        recall.index = sparse_saved_index(reader->saved);                                          \
+        recall.user = reader->saved;                                                               \
+    }                                                                                              \
+    if (ret >= 0)                                                                                  \
+        ret = open_source;                                                                         \
     if (ret >= 0)                                                                                  \
         ret = finish_open(reader, settings, error);                                                \
     if (ret >= 0)                                                                                  \
@@ -138,8 +170,8 @@ int sparse_open_path(SparseReader **result, const char *path, const SparseSettin
     WITH_ERROR(error);
     CHECK(result);
     CHECK(path);
-    OPEN(sparse_source_open_path(&reader->source, path, settings->stream_index, settings->name,
-                                 error));
+    OPEN(path, sparse_source_open_path(&reader->source, path, settings->stream_index,
+                                       settings->name, RECALL, error));
 }
 
 int sparse_open_memory(SparseReader **result, const uint8_t *data, size_t size,
@@ -148,8 +180,8 @@ int sparse_open_memory(SparseReader **result, const uint8_t *data, size_t size,
     WITH_ERROR(error);
     CHECK(result);
     CHECK(data || !size);
-    OPEN(sparse_source_open_memory(&reader->source, data, size, settings->stream_index,
-                                   settings->name, error));
+    OPEN("<memory>", sparse_source_open_memory(&reader->source, data, size, settings->stream_index,
+                                               settings->name, RECALL, error));
 }
 
 int sparse_open_io(SparseReader **result, const SparseIO *io, const SparseSettings *settings,
@@ -158,7 +190,8 @@ int sparse_open_io(SparseReader **result, const SparseIO *io, const SparseSettin
     WITH_ERROR(error);
     CHECK(result);
     CHECK(io && io->read);
-    OPEN(sparse_source_open_io(&reader->source, io, settings->stream_index, settings->name, error));
+    OPEN("<stream>", sparse_source_open_io(&reader->source, io, settings->stream_index,
+                                           settings->name, RECALL, error));
 }
 
 void sparse_close(SparseReader **result)
@@ -178,6 +211,7 @@ void sparse_close(SparseReader **result)
     sparse_restart_close(&reader->restart);
     av_frame_free(&reader->frame);
     sparse_source_close(&reader->source);
+    sparse_saved_close(&reader->saved);
     if (reader->pool && !reader->shared)
         sparse_cache_drop(sparse_pool_cache(reader->pool), &reader->identity);
     sparse_pool_release(&reader->pool);
@@ -196,6 +230,7 @@ int sparse_info(SparseReader *reader, SparseInfo *info, SparseError *error)
     memset(info, 0, sizeof(*info));
     sparse_source_info(reader->source, info);
     info->sparse = !reader->restart;
+    info->saved = !!reader->saved;
     return 0;
 }
 
@@ -241,6 +276,63 @@ int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user
     ret = sparse_reader_build(reader, progress, user, error);
     sparse_log_leave(previous);
     reader->stats.index_seconds += sparse_seconds() - start;
+    return ret;
+}
+
+static int make_saved(SparseReader *reader, SparseProgress progress, void *user, SparseBuffer *out,
+                      SparseError *error)
+{
+    const SparseLog *previous = sparse_log_enter(&reader->log);
+    int ret;
+
+    if (reader->index)
+        ret = sparse_index_save(reader->index, progress, user, out, error);
+    else
+        ret = sparse_source_fail(reader->source, error, SPARSE_ERR_UNSUPPORTED, -1,
+                                 "no index of this codec can be saved");
+    sparse_log_leave(previous);
+    return ret;
+}
+
+int sparse_export_index(SparseReader *reader, SparseProgress progress, void *user, uint8_t **data,
+                        size_t *size, SparseError *error)
+{
+    SparseBuffer out = {0};
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    CHECK(data && size);
+    *data = NULL;
+    *size = 0;
+    ret = make_saved(reader, progress, user, &out, error);
+    if (ret < 0) {
+        free(out.data);
+        return ret;
+    }
+    *data = out.data;
+    *size = out.size;
+    return 0;
+}
+
+void sparse_free(void *data)
+{
+    free(data);
+}
+
+int sparse_save_index(SparseReader *reader, const char *path, SparseProgress progress, void *user,
+                      SparseError *error)
+{
+    SparseBuffer out = {0};
+    int ret;
+
+    WITH_ERROR(error);
+    CHECK(reader);
+    CHECK(path);
+    ret = make_saved(reader, progress, user, &out, error);
+    if (ret >= 0)
+        ret = sparse_saved_to_file(path, out.data, out.size, error);
+    free(out.data);
     return ret;
 }
 
@@ -497,6 +589,7 @@ const char *sparse_code_name(int code)
         "SPARSE_OK",         "SPARSE_ERR_MEMORY",      "SPARSE_ERR_ARGUMENT",
         "SPARSE_ERR_SOURCE", "SPARSE_ERR_UNSUPPORTED", "SPARSE_ERR_DECODE",
         "SPARSE_ERR_INDEX",  "SPARSE_ERR_INTERRUPTED", "SPARSE_ERR_CLOSED",
+        "SPARSE_ERR_SAVED",
     };
 
     return code <= 0 && code > -(int)(sizeof(names) / sizeof(*names)) ? names[-code]

@@ -20,6 +20,9 @@
 
 enum { MAX_FRAMES_PER_REQUEST = 5 };
 
+/* How the frames are found. */
+enum { WHOLE, SAVED, LAZY, MODES };
+
 typedef struct Reference {
     uint64_t *hashes;
     size_t count, capacity;
@@ -151,6 +154,49 @@ static void request(SparseReader *reader, int format, const Reference *reference
     sparse_plan_free(&plan);
 }
 
+/* Whether two readers say the same of each frame and of its closure. */
+static int say_the_same(SparseReader *a, SparseReader *b)
+{
+    SparseReader *readers[2] = {a, b};
+    int64_t count = sparse_frame_count(a, NULL);
+
+    if (count < 0 || sparse_frame_count(b, NULL) != count)
+        return 0;
+    for (int64_t k = 0; k < count; k++) {
+        SparsePlan *plans[2] = {NULL, NULL};
+        SparsePlanFacts facts[2];
+        SparseFrameInfo infos[2];
+        SparseLayout layouts[2];
+        int codes[2], same;
+
+        memset(infos, 0, sizeof(infos));
+        memset(layouts, 0, sizeof(layouts));
+        memset(facts, 0, sizeof(facts));
+        for (int i = 0; i < 2; i++) {
+            sparse_frame_info(readers[i], k, 1, &infos[i], NULL);
+            sparse_frame_layout(readers[i], k, SPARSE_FORMAT_NATIVE, &layouts[i], NULL);
+            codes[i] = sparse_plan_create(&plans[i], readers[i], &k, 1, NULL);
+            if (codes[i] >= 0)
+                sparse_plan_facts(plans[i], &facts[i]);
+        }
+        same = codes[0] == codes[1] && infos[0].pts == infos[1].pts &&
+               infos[0].duration == infos[1].duration && infos[0].picture == infos[1].picture &&
+               infos[0].key == infos[1].key && infos[0].picture_type == infos[1].picture_type &&
+               layouts[0].width == layouts[1].width && layouts[0].height == layouts[1].height &&
+               layouts[0].size == layouts[1].size && facts[0].bytes == facts[1].bytes &&
+               facts[0].linear_count == facts[1].linear_count &&
+               facts[0].reconstruct_count == facts[1].reconstruct_count;
+        if (same && codes[0] >= 0)
+            same = !memcmp(facts[0].reconstruct, facts[1].reconstruct,
+                           facts[0].reconstruct_count * sizeof(int64_t));
+        sparse_plan_free(&plans[0]);
+        sparse_plan_free(&plans[1]);
+        if (!same)
+            return 0;
+    }
+    return 1;
+}
+
 static int check_file(const char *path, int format, long requests, SparsePool *pool, int threads)
 {
     SparseReader *reader = NULL;
@@ -158,6 +204,8 @@ static int check_file(const char *path, int format, long requests, SparsePool *p
     SparseSettings settings;
     Tally tally = {0, 0, 0, 0, 0, 0};
     SparseError error;
+    uint8_t *saved = NULL;
+    size_t saved_size = 0;
     int failed = 0;
 
     sparse_default_settings(&settings);
@@ -167,21 +215,42 @@ static int check_file(const char *path, int format, long requests, SparsePool *p
         printf("not read: %s\n", error.message);
         goto done;
     }
-    /* A whole index and one thread, then a lazy one and two. The latter numbers frames by the
+    if (sparse_export_index(reader, NULL, NULL, &saved, &saved_size, &error) < 0 &&
+        error.code != SPARSE_ERR_UNSUPPORTED) {
+        printf("  can't be saved: %s\n", error.message);
+        failed = 1;
+    }
+    /* A whole index, a saved one, and a lazy one with two threads. The last numbers frames by the
      * container's table, which damage doesn't change: only what comes before is compared. */
-    for (int pass = 0; pass < 2 && reference.count; pass++) {
+    for (int mode = WHOLE; mode < MODES && reference.count; mode++) {
+        SparseReader *fresh = NULL;
+
+        if (mode == SAVED && !saved)
+            continue;
+        if (mode == SAVED) {
+            fresh = reader;
+            reader = NULL;
+        }
         sparse_close(&reader);
-        settings.index_mode = pass ? SPARSE_INDEX_LAZY : SPARSE_INDEX_WHOLE;
-        settings.threads = pass ? threads : 1;
-        if (pass && reference.first_damaged >= 0)
+        settings.index_mode = mode == LAZY ? SPARSE_INDEX_LAZY : SPARSE_INDEX_WHOLE;
+        settings.threads = mode == LAZY ? threads : 1;
+        settings.saved_data = mode == SAVED ? saved : NULL;
+        settings.saved_size = saved_size;
+        if (mode == LAZY && reference.first_damaged >= 0)
             reference.count = (size_t)reference.first_damaged;
         if (!reference.count)
             break;
         if (sparse_open_path(&reader, path, &settings, &error) < 0) {
             printf("  can't be opened again: %s\n", error.message);
+            sparse_close(&fresh);
             failed = 1;
             goto done;
         }
+        if (fresh && !say_the_same(fresh, reader)) {
+            printf("  the saved index says something else\n");
+            failed = 1;
+        }
+        sparse_close(&fresh);
         for (long n = 0; n < requests; n++) {
             int64_t indices[MAX_FRAMES_PER_REQUEST];
             size_t count = 1 + next_random(MAX_FRAMES_PER_REQUEST);
@@ -194,7 +263,7 @@ static int check_file(const char *path, int format, long requests, SparsePool *p
                 indices[count - 1] = indices[0];
             request(reader, format, &reference, indices, count, &tally);
         }
-        if ((!pass || reference.first_damaged < 0) &&
+        if ((mode != LAZY || reference.first_damaged < 0) &&
             sparse_frame_count(reader, &error) != (int64_t)reference.count) {
             printf("  %lld frames, not %zu\n", (long long)sparse_frame_count(reader, NULL),
                    reference.count);
@@ -203,11 +272,13 @@ static int check_file(const char *path, int format, long requests, SparsePool *p
     }
     failed |= tally.wrong || tally.lost || tally.miscounted;
     printf("%s %s: %zu frames, %ld checked, %ld wrong, %ld requests refused, %ld of them "
-           "before any damage, %ld counts off, %ld pictures kept\n",
+           "before any damage, %ld counts off, %ld pictures kept, %.1f saved bytes a frame\n",
            failed ? "FAIL" : "ok", path, reference.count, tally.frames, tally.wrong, tally.refused,
-           tally.lost, tally.miscounted, tally.kept);
+           tally.lost, tally.miscounted, tally.kept,
+           reference.count ? (double)saved_size / (double)reference.count : 0);
 done:
     sparse_close(&reader);
+    sparse_free(saved);
     free(reference.hashes);
     return failed;
 }
