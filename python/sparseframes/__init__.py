@@ -15,6 +15,8 @@ from sparseframes.errors import (
     ClosedError,
     DecodeError,
     IndexError,  # noqa: A004 - a subclass of the built-in one
+    SavedIndexError,
+    SavedIndexWarning,
     SourceError,
     SparseError,
     UnsupportedError,
@@ -33,6 +35,8 @@ __all__ = [
     "IndexError",
     "Plan",
     "Planes",
+    "SavedIndexError",
+    "SavedIndexWarning",
     "SourceError",
     "SparseError",
     "Stats",

@@ -7,6 +7,7 @@ released during every call.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -173,6 +174,7 @@ class Info:
     time_base_num: int
     time_base_den: int
     source_size: int
+    saved: bool
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,8 @@ class Pool:
 class Reader:
     """An open reader. Not for use by two threads at a time.
 
+    saved is a saved index: the name of its file, or its bytes.
+
     Without a pool it has one of its own, which keeps no pictures. key, at most 32 bytes, stands
     for the bytes of a source that is no path.
     """
@@ -285,6 +289,7 @@ class Reader:
         pool: Pool | None = None,
         key: bytes = b"",
         dav1d_threads: int = 1,
+        saved: str | bytes | None = None,
     ) -> None:
         self.source = source
         self._error = ffi.new("SparseError *")
@@ -306,6 +311,14 @@ class Reader:
             settings.key_size = len(key_bytes)
         # all that the C side points to
         keep: list[Any] = [name, source]
+        if isinstance(saved, str):
+            saved_path = ffi.new("char[]", os.fsencode(saved))
+            settings.saved_path = saved_path
+        elif saved is not None:
+            saved_data = ffi.from_buffer("uint8_t[]", saved)
+            settings.saved_data = saved_data
+            settings.saved_size = len(saved_data)
+            keep.append(saved_data)
         handle = ffi.new("SparseReader **")
         if isinstance(source, PathSource):
             path = ffi.new("char[]", source.encoded)
@@ -421,6 +434,23 @@ class Reader:
         if state.failure is not None:
             raise state.failure
         self._check(code)
+
+    def export_index(self, progress: Callable[[float], object] | None = None) -> bytes:
+        """The whole index as the bytes of a saved one; progress as in `build_index`."""
+        data, size = ffi.new("uint8_t **"), ffi.new("size_t *")
+        state = _Progress(progress) if progress is not None else None
+        call, user = ffi.NULL, ffi.NULL
+        if state is not None:
+            call, user = lib.sparse_py_progress, ffi.new_handle(state)
+        code = lib.sparse_export_index(self._reader, call, user, data, size, self._error)
+        if state is not None and state.failure is not None:
+            raise state.failure
+        self._check(code)
+        try:
+            exported: bytes = ffi.buffer(data[0], size[0])[:]
+        finally:
+            lib.sparse_free(data[0])
+        return exported
 
     def plan(self, indices: NDArray[np.int64]) -> PlanFacts:
         """The pictures that these frames cost, with their direct references."""

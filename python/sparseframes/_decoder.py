@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from sparseframes._cache import hash_key, shared_pool
 from sparseframes._fetch import Fetch, native_fetch, pixel_fetch
 from sparseframes._indices import Timeline, as_index, as_indices, as_seconds
 from sparseframes._orientation import Orientation
+from sparseframes._saved import Place, make_place
 from sparseframes._source import FileSource, PathSource, make_source
 from sparseframes._types import Frame, FrameBatch, FrameData, Plan, Planes, Stats
 from sparseframes._types import VideoStreamMetadata as Metadata
@@ -27,6 +29,7 @@ from sparseframes._types import VideoStreamMetadata as Metadata
 DimensionOrder = Literal["NHWC", "NCHW"]
 IndexMode = Literal["whole", "lazy", "decoded"]
 PixelFormat = Literal["rgb24", "gray", "native"]
+StalePolicy = Literal["refuse", "rebuild", "bypass"]
 
 _CHANNELS = {"rgb24": 3, "gray": 1}
 # threads of dav1d, where no argument tells
@@ -64,6 +67,14 @@ class VideoDecoder:
             share the pictures that are kept for later requests, see `set_cache_budget`, so their
             bytes must be equal, too. A path needs none: its file is known by device, inode, size
             and times. Without either, pictures are kept for this decoder alone.
+        saved_index: where a saved index is taken from, in place of reading headers: None for
+            nowhere; "auto" for FILE.sparse beside a file; the path of one; a folder of them; the
+            path of one file for many that ends in ".sparseset"; or the bytes of one. `save_index`
+            and ``sparseframes index`` make them. Where there is none, headers are read as ever.
+        on_stale: what becomes of a saved index that is damaged, or was made for another state of
+            the file or by another version: "refuse" raises SavedIndexError, "bypass" does without
+            it, "rebuild" also puts a new one in its place if that can be written. The last two
+            warn with SavedIndexWarning.
         dav1d_threads: for AV1, threads inside each of the `threads` decoders, 0 to 256, where 0 is
             as many as dav1d likes. None takes the environment variable
             ``SPARSEFRAMES_DAV1D_THREADS``, or 1 without it, which starts no thread at all. The
@@ -106,6 +117,8 @@ class VideoDecoder:
         resize: tuple[int, int] | None = None,
         resize_filter: str = "bicubic",
         output_dtype: Any = np.uint8,
+        saved_index: object = None,
+        on_stale: StalePolicy = "rebuild",
     ) -> None:
         _check_option("index", index, tuple(INDEX_MODES))
         _check_option("dimension_order", dimension_order, ("NHWC", "NCHW"))
@@ -126,8 +139,12 @@ class VideoDecoder:
             "index": index,
             "cache_key": cache_key,
             "dav1d_threads": dav1d_threads,
+            "saved_index": saved_index,
+            "on_stale": on_stale,
         }
         self._dav1d_threads = _dav1d_threads(dav1d_threads)
+        _check_option("on_stale", on_stale, ("refuse", "rebuild", "bypass"))
+        self._place = make_place(saved_index)
         self._key = hash_key(cache_key)
         _check_option("resize_filter", resize_filter, tuple(FILTERS))
         self._dtype = _check_dtype(output_dtype)
@@ -220,15 +237,7 @@ class VideoDecoder:
                 file=self._source.name,
             )
         if self._reader is None:
-            self._reader = Reader(
-                self._source,
-                stream_index=self._options["stream_index"],
-                threads=self._options["threads"],
-                index=self._options["index"],
-                pool=shared_pool(),
-                key=self._key,
-                dav1d_threads=self._dav1d_threads,
-            )
+            self._reader = self._open()
             self._set_conversion(self._reader)
         return self._reader
 
@@ -260,6 +269,43 @@ class VideoDecoder:
         if self._crop is not None:
             return orientation.size(self._crop[3], self._crop[2])
         return info.width, info.height
+
+    def _open(self) -> Reader:
+        """A reader, with the saved index if there is one that fits."""
+        if self._place is None:
+            return self._open_with(None)
+        try:
+            found = self._place.find(self._source)
+            return self._open_with(found)
+        except (errors.SavedIndexError, OSError) as error:
+            if self._options["on_stale"] == "refuse" or isinstance(error, errors.SourceError):
+                raise
+            reader = self._open_with(None)
+            outcome = "it is not used"
+            if self._options["on_stale"] == "rebuild" and isinstance(error, errors.SavedIndexError):
+                outcome = self._rebuild(reader, self._place)
+            warnings.warn(f"{error}; {outcome}", errors.SavedIndexWarning, stacklevel=4)
+            return reader
+
+    def _rebuild(self, reader: Reader, place: Place) -> str:
+        """Make a new index in the place of one that doesn't fit; what came of it."""
+        try:
+            place.put(self._source, reader.export_index())
+        except (errors.SparseError, OSError) as failure:
+            return f"a new one can't be made: {failure}"
+        return "a new one has been made"
+
+    def _open_with(self, saved: str | bytes | None) -> Reader:
+        return Reader(
+            self._source,
+            saved=saved,
+            stream_index=self._options["stream_index"],
+            threads=self._options["threads"],
+            index=self._options["index"],
+            pool=shared_pool(),
+            key=self._key,
+            dav1d_threads=self._dav1d_threads,
+        )
 
     @contextmanager
     def _use(self) -> Iterator[Reader]:
@@ -330,6 +376,31 @@ class VideoDecoder:
         """
         with self._use() as reader:
             reader.build_index(progress)
+
+    def save_index(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        progress: Callable[[float], object] | None = None,
+    ) -> str:
+        """Save the whole index, which is made first if need be.
+
+        Args:
+            path: of the file to write; an existing folder, or a name that ends in ".sparseset",
+                as ``saved_index`` of the decoder. None: what ``saved_index`` was given as, else
+                the file's own path with ".sparse" behind it.
+            progress: as in `build_index`.
+
+        Returns:
+            The name of the file that was written: under another name first, then renamed.
+
+        Raises:
+            UnsupportedError: of this codec no index can be saved.
+            OSError: it can't be written.
+        """
+        place = make_place(path) if path is not None else self._place or make_place("auto")
+        assert place is not None
+        with self._use() as reader:
+            return place.put(self._source, reader.export_index(progress))
 
     def plan(self, indices: Any) -> Plan:
         """The pictures that these frames cost, without decoding them.

@@ -16,6 +16,8 @@ __all__ = [
     "IndexError",
     "InterruptedError",
     "OutOfMemoryError",
+    "SavedIndexError",
+    "SavedIndexWarning",
     "SourceError",
     "SparseError",
     "UnsupportedError",
@@ -97,6 +99,16 @@ class InterruptedError(SparseError):  # noqa: A001 - the C library's word for it
     default_code = -7
 
 
+class SavedIndexError(SparseError):
+    """A saved index is damaged, of another version, or was made for another file."""
+
+    default_code = -9
+
+
+class SavedIndexWarning(UserWarning):
+    """A saved index could not be used, or not be written; the decoder does without."""
+
+
 class OutOfMemoryError(SparseError, MemoryError):
     """An allocation failed."""
 
@@ -114,6 +126,7 @@ _BY_CODE: dict[int, type[SparseError]] = {
         IndexError,
         InterruptedError,
         ClosedError,
+        SavedIndexError,
     )
 }
 

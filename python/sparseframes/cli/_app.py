@@ -12,6 +12,7 @@ import sparseframes
 from sparseframes.cli._common import Failure
 from sparseframes.cli._demo import demo
 from sparseframes.cli._frames import frames
+from sparseframes.cli._index import index
 from sparseframes.cli._info import info
 from sparseframes.cli._lerobot import lerobot
 from sparseframes.cli._plan import plan
@@ -28,7 +29,7 @@ def app() -> None:
     """Exact frames from video files, decoding no more than they need."""
 
 
-for command in (info, plan, frames, validate, transcode, check_ddra, lerobot, demo):
+for command in (info, plan, frames, index, validate, transcode, check_ddra, lerobot, demo):
     app.add_command(command)
 
 
