@@ -103,7 +103,7 @@ static int time_linear(Bench *bench, SparseError *error)
     double conversions[64];
     int converted = 0, ret;
 
-    ret = sparse_source_open_path(&source, bench->path, -1, NULL, error);
+    ret = sparse_source_open_path(&source, bench->path, -1, NULL, NULL, error);
     if (ret >= 0)
         ret = sparse_source_packets(source, &bench->packet_count, NULL, NULL, error);
     if (ret >= 0)

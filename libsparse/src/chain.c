@@ -15,6 +15,9 @@
 
 enum { STATES = FF_ARRAY_ELEMS(((FFSparseSnapshot *)0)->state) };
 
+/* Places in the state of H.264: picture_structure, and the size of NAL units' length fields. */
+enum { STATE_STRUCTURE = 12, STATE_LENGTH_SIZE = 16 };
+
 /* What of an entry isn't as foretold. */
 enum {
     OTHER_POC = 1,
@@ -244,6 +247,37 @@ static int unpack_entry(SparseSpan *in, SparseChain *chain, FFSparseEntry *entry
     return !in->bad;
 }
 
+/*
+ * Whether a decoder may be given the snapshot. FFmpeg's restore for HEVC looks at all of it itself;
+ * that for H.264 doesn't look at the size of length fields, and counts places in its lists.
+ */
+static int is_sane(const SparseChain *chain)
+{
+    const FFSparseSnapshot *last = &chain->last;
+    uint64_t short_places = 0, long_places = 0;
+
+    if (chain->codec != AV_CODEC_ID_H264)
+        return 1;
+    if (last->state[STATE_LENGTH_SIZE] < 0 || last->state[STATE_LENGTH_SIZE] > 4 ||
+        last->state[STATE_STRUCTURE] < 0 || last->state[STATE_STRUCTURE] > 3)
+        return 0;
+    for (int k = 0; k < last->nb_entries; k++) {
+        const FFSparseEntry *entry = &last->entries[k];
+
+        if (entry->short_index < -1 || entry->short_index > 31 || entry->long_index < -1 ||
+            entry->long_index > 31)
+            return 0;
+        if ((entry->short_index >= 0 && short_places >> entry->short_index & 1) ||
+            (entry->long_index >= 0 && long_places >> entry->long_index & 1))
+            return 0;
+        if (entry->short_index >= 0)
+            short_places |= (uint64_t)1 << entry->short_index;
+        if (entry->long_index >= 0)
+            long_places |= (uint64_t)1 << entry->long_index;
+    }
+    return 1;
+}
+
 int sparse_chain_unpack(SparseSpan *in, SparseChain *chain, int64_t i)
 {
     FFSparseEntry entries[FF_SPARSE_MAX_ENTRIES];
@@ -275,5 +309,5 @@ int sparse_chain_unpack(SparseSpan *in, SparseChain *chain, int64_t i)
     if (filled)
         memcpy(chain->last.entries, entries, (size_t)filled * sizeof(*entries));
     chain->last.nb_entries = filled;
-    return !in->bad;
+    return !in->bad && is_sane(chain);
 }
