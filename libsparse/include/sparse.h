@@ -261,7 +261,7 @@ typedef struct SparseInfo {
                                                                             or "unknown" */
     int time_base_num, time_base_den;
     int64_t source_size; /* bytes, or -1 */
-    int saved;           /* 1: opened with a saved index */
+    int saved; /* 1: opened with a saved index */
     uint64_t reserved[8];
 } SparseInfo;
 
