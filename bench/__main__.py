@@ -26,7 +26,7 @@ from rich.progress import (
 )
 
 import sparseframes
-from bench import amplification, own, report, request_cost
+from bench import amplification, arms, own, patterns, report, request_cost, worker
 from bench.clips import GROUPS, Catalogue, Clip
 from bench.patterns import PATTERNS
 from bench.peers import CACHE, Peers
@@ -35,7 +35,7 @@ from bench.run import OURS, PEERS, WARM_PEERS, Block, Run, plan
 
 # loaders in the DataLoader, and how often each reads all samples
 LOADERS = ("sparseframes", "pyav", "torchcodec approximate", "decord2", "opencv")
-LOADER_ROUNDS = 3
+LOADER_ROUNDS = 2
 # clips whose requests are compared with their own linear decode
 COSTLY = ("native-h264", "native-hevc")
 
@@ -62,10 +62,11 @@ def write(path: Path, content: str) -> None:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short hash of what a run depends on, the installed package included."""
+    """A short hash of what a run depends on, the installed package and the arms included."""
     digest = hashlib.sha256(repr(parts).encode())
     package = Path(sparseframes.__file__).parent
-    for file in sorted(package.rglob("*")):
+    used = [Path(module.__file__ or "") for module in (arms, patterns, worker)]
+    for file in [*sorted(package.rglob("*")), *used]:
         if file.suffix in (".py", ".so"):
             digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
@@ -172,9 +173,10 @@ def machine() -> dict[str, Any]:
 @click.option("--blocks", default=5, show_default=True, help="Blocks of each clip and pattern.")
 @click.option("--minutes", type=float, help="Stop the comparison after so long.")
 @click.option("--seed", default=1, show_default=True)
-@click.option("--arm", "arms", multiple=True, help="Only these arms; may be repeated.")
-@click.option("--pattern", "patterns", multiple=True, type=click.Choice(list(PATTERNS)))
+@click.option("--arm", "wanted_arms", multiple=True, help="Only these arms; may be repeated.")
+@click.option("--pattern", "wanted", multiple=True, type=click.Choice(list(PATTERNS)))
 @click.option("--group", "groups", multiple=True, type=click.Choice(GROUPS))
+@click.option("--clip", "names", multiple=True, help="Only clips with this in their names.")
 @click.option("--peers/--no-peers", default=True, help="Whether to install other loaders.")
 @click.option("--comparison-only", is_flag=True, help="Nothing but the comparison.")
 @click.option("--fresh", is_flag=True, help="Do not resume an earlier run of the same version.")
@@ -198,9 +200,10 @@ def main(
     blocks: int,
     minutes: float | None,
     seed: int,
-    arms: tuple[str, ...],
-    patterns: tuple[str, ...],
+    wanted_arms: tuple[str, ...],
+    wanted: tuple[str, ...],
     groups: tuple[str, ...],
+    names: tuple[str, ...],
     peers: bool,
     comparison_only: bool,
     fresh: bool,
@@ -216,12 +219,14 @@ def main(
     environments.install(say)
     catalogue = Catalogue(folder / ("clips-quick" if quick else "clips"), quick, groups or GROUPS)
     clips = catalogue.all(say)
-    wanted_arms = list(arms) or [*OURS, *PEERS, *WARM_PEERS, "jpeg"]
+    if names:
+        clips = [clip for clip in clips if any(name in clip.name for name in names)]
+    asked = list(wanted_arms) or [*OURS, *PEERS, *WARM_PEERS, "jpeg"]
     if not peers:
-        wanted_arms = [arm for arm in wanted_arms if arm in (*OURS, "pyav")]
-    wanted_patterns = list(patterns) or list(PATTERNS)
+        asked = [arm for arm in asked if arm in (*OURS, "pyav")]
+    asked_patterns = list(wanted) or list(PATTERNS)
     key = fingerprint(
-        quick, count, blocks, seed, wanted_arms, wanted_patterns, [(c.name, c.bytes) for c in clips]
+        quick, count, blocks, seed, asked, asked_patterns, [(c.name, c.bytes) for c in clips]
     )
     here = folder / "runs" / key
     if fresh:
@@ -232,11 +237,11 @@ def main(
 
     run = Run(here, environments, folder / "references")
     try:
-        missing = run.start(wanted_arms)
+        missing = run.start(asked)
         for arm, reason in missing.items():
             say(f"without {arm}: {reason}")
-        available = [arm for arm in wanted_arms if arm not in missing]
-        planned = plan(clips, wanted_patterns, available, blocks, count, seed)
+        available = [arm for arm in asked if arm not in missing]
+        planned = plan(clips, asked_patterns, available, blocks, count, seed)
         load = os.getloadavg()[0]
         _measure(console, run, planned, minutes)
         figures: dict[str, Any] = {
@@ -255,7 +260,7 @@ def main(
                 clips,
                 [arm for arm in LOADERS if arm in available],
                 environments,
-                48,
+                24,
                 seed,
             ),
             "requests": lambda: request_figures(clips, quick, seed),

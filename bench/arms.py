@@ -17,6 +17,8 @@ import numpy as np
 
 # frames that a decode of a whole file hands over at a time
 CHUNK = 32
+# of kept pictures, the package's default
+BUDGET = 256 << 20
 
 
 class Arm:
@@ -45,6 +47,9 @@ class Arm:
     def close(self, handle: Any) -> None:
         """Give the handle back."""
 
+    def prepare(self) -> None:
+        """Called before each request, in no figure."""
+
     def pictures(self, handle: Any) -> int | None:
         """Pictures reconstructed since the handle was opened; None if nobody counts."""
         return None
@@ -55,7 +60,8 @@ class Arm:
 
 
 class Sparse(Arm):
-    """This project. Options: saved, a folder of saved indexes; kept, the budget in bytes."""
+    """This project. Options: saved, where saved indexes are; kept, whether pictures of earlier
+    requests may be used again. Within a request they always are, as by default."""
 
     exact = True
     distributions = ("sparseframes",)
@@ -65,10 +71,15 @@ class Sparse(Arm):
         import sparseframes
 
         self.module = sparseframes
-        sparseframes.set_cache_budget(self.options.get("kept", 0))
         self.arguments: dict[str, Any] = {}
         if "saved" in self.options:
             self.arguments = saved_arguments(self.options["saved"])
+
+    def prepare(self) -> None:
+        if not self.options.get("kept"):
+            # what is above the budget goes at once; idle decoders stay
+            self.module.set_cache_budget(0)
+            self.module.set_cache_budget(BUDGET)
 
     def open(self, path: str) -> Any:
         return self.module.VideoDecoder(path, **self.arguments)
@@ -324,7 +335,7 @@ def saved_arguments(folder: str) -> dict[str, Any]:
 ARMS: dict[str, tuple[type[Arm], dict[str, Any]]] = {
     "sparseframes": (Sparse, {}),
     "sparseframes saved": (Sparse, {"saved": "auto"}),
-    "sparseframes kept": (Sparse, {"kept": 256 << 20}),
+    "sparseframes kept": (Sparse, {"kept": True}),
     "pyav": (PyAV, {}),
     "torchcodec exact": (TorchCodec, {"mode": "exact"}),
     "torchcodec approximate": (TorchCodec, {"mode": "approximate"}),

@@ -349,7 +349,7 @@ def _loader_table(result: dict[str, Any]) -> list[str]:
     return [
         "### In a DataLoader with two workers\n",
         f"{loaders['samples']} samples of ten frames of a window of 100, from the native clips; "
-        "files are opened for each sample. Medians of three rounds.\n",
+        "files are opened for each sample. Medians of the rounds.\n",
         rows(["loader", "samples a second, wall time", "CPU ms a sample"], body),
     ]
 
