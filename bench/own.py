@@ -143,7 +143,7 @@ def measure(name: str, **arguments: Any) -> dict[str, Any]:
     )
     lines = result.stdout.strip().splitlines()
     if not lines:
-        return {"error": (result.stderr.strip().splitlines() or ["no answer"])[-1]}
+        return {"error": (result.stderr.strip().splitlines() or ["stopped before its end"])[-1]}
     figures: dict[str, Any] = json.loads(lines[-1])
     return figures
 

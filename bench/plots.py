@@ -41,7 +41,7 @@ def draw(result: dict[str, Any], folder: Path) -> None:
         axis.set_ylim(bottom=0.9)
         axis.grid(visible=True, which="both", alpha=0.2)
     axes[0].set_ylabel("pictures reconstructed for each frame")
-    axes[-1].legend(fontsize="x-small")
+    axes[0].legend(fontsize="x-small")
     _save(figure, folder / "amplification.svg")
 
     figure, axis = plt.subplots(figsize=(8, 5))
