@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ class Arm:
     def close(self, handle: Any) -> None:
         """Give the handle back."""
 
-    def prepare(self) -> None:
+    def prepare(self, path: str) -> None:
         """Called before each request, in no figure."""
 
     def pictures(self, handle: Any) -> int | None:
@@ -60,8 +61,9 @@ class Arm:
 
 
 class Sparse(Arm):
-    """This project. Options: saved, where saved indexes are; kept, whether pictures of earlier
-    requests may be used again. Within a request they always are, as by default."""
+    """This project. Options: saved, whether files are opened with a saved index; kept, whether
+    pictures of earlier requests may be used again. Within a request they always are, as by default.
+    """
 
     exact = True
     distributions = ("sparseframes",)
@@ -71,18 +73,24 @@ class Sparse(Arm):
         import sparseframes
 
         self.module = sparseframes
-        self.arguments: dict[str, Any] = {}
-        if "saved" in self.options:
-            self.arguments = saved_arguments(self.options["saved"])
+        self.indexes: dict[str, str] = {}
+        self.folder: Any = None
+        if self.options.get("saved"):
+            self.folder = tempfile.TemporaryDirectory()
 
-    def prepare(self) -> None:
+    def prepare(self, path: str) -> None:
+        if self.folder is not None and path not in self.indexes:
+            target = str(Path(self.folder.name) / f"{len(self.indexes)}.sparse")
+            with self.module.VideoDecoder(path) as decoder:
+                decoder.save_index(target)
+            self.indexes[path] = target
         if not self.options.get("kept"):
             # what is above the budget goes at once; idle decoders stay
             self.module.set_cache_budget(0)
             self.module.set_cache_budget(BUDGET)
 
     def open(self, path: str) -> Any:
-        return self.module.VideoDecoder(path, **self.arguments)
+        return self.module.VideoDecoder(path, saved_index=self.indexes.get(path))
 
     def read(self, handle: Any, indices: Sequence[int]) -> Any:
         return handle.get_frames_at(indices).data
@@ -321,20 +329,9 @@ def _mapped(name: str) -> str:
     return ""
 
 
-def saved_arguments(folder: str) -> dict[str, Any]:
-    """What opens a file with its saved index."""
-    import inspect
-
-    import sparseframes
-
-    if "saved_index" not in inspect.signature(sparseframes.VideoDecoder).parameters:
-        raise ValueError("this version of sparseframes has no saved index")
-    return {"saved_index": folder}
-
-
 ARMS: dict[str, tuple[type[Arm], dict[str, Any]]] = {
     "sparseframes": (Sparse, {}),
-    "sparseframes saved": (Sparse, {"saved": "auto"}),
+    "sparseframes saved": (Sparse, {"saved": True}),
     "sparseframes kept": (Sparse, {"kept": True}),
     "pyav": (PyAV, {}),
     "torchcodec exact": (TorchCodec, {"mode": "exact"}),

@@ -14,11 +14,9 @@ from bench.ratios import Ratio, Table, combine, fastest
 from bench.run import PEERS
 
 MS = 1e3
-COLD, SAVED, WARM, KEPT = (
+COLD, WARM = (
     "sparseframes",
-    "sparseframes saved",
     "sparseframes warm",
-    "sparseframes kept",
 )
 TORCHCODEC = ("torchcodec exact", "torchcodec approximate")
 # the older decord is no rival of the newer one
@@ -298,10 +296,10 @@ class Bars:
                 ),
                 (f"{name} cold: PyAV /", lerobot, pattern, COLD, ("pyav",), 1.4),
                 (
-                    f"{name} saved: torchcodec approximate /",
+                    f"{name} warm: torchcodec approximate /",
                     lerobot,
                     pattern,
-                    SAVED,
+                    WARM,
                     approximate,
                     1.15,
                 ),

@@ -23,6 +23,7 @@ import numpy as np
 import sparseframes
 from bench.patterns import FOUR, PATTERNS
 from bench.request_cost import resident
+from sparseframes.errors import UnsupportedError
 
 
 def _requests(paths: list[str], frames: list[int], rounds: int, seed: int) -> list[Any]:
@@ -102,26 +103,27 @@ def readers(paths: list[str], frames: list[int], count: int) -> dict[str, Any]:
 
 
 def saved(paths: list[str]) -> dict[str, Any]:
-    """Bytes of saved indexes for each picture."""
-    program = Path(sys.executable).parent / "sparseframes"
-    sizes, pictures = 0, 0
-    means = []
+    """Bytes of saved indexes for each picture, of the files that can have one."""
+    sizes, pictures, means, without = 0, 0, [], []
     with tempfile.TemporaryDirectory() as folder:
         for number, path in enumerate(paths):
-            copy = Path(folder) / f"{number}{Path(path).suffix}"
-            shutil.copyfile(path, copy)
-            result = subprocess.run(
-                [str(program), "index", str(copy)], capture_output=True, text=True
-            )
-            index = copy.with_name(copy.name + ".sparse")
-            if not index.exists():
-                raise ValueError(result.stderr.strip().splitlines()[-1] if result.stderr else "")
+            index = Path(folder) / f"{number}.sparse"
             with sparseframes.VideoDecoder(path) as decoder:
+                try:
+                    decoder.save_index(str(index))
+                except UnsupportedError:
+                    without.append(path)
+                    continue
                 count = len(decoder)
-            sizes += index.stat().st_size
-            pictures += count
-            means.append(index.stat().st_size / count)
-    return {"mean": sizes / pictures, "by_file": means, "pictures": pictures}
+            size = index.stat().st_size
+            sizes, pictures = sizes + size, pictures + count
+            means.append(size / count)
+    return {
+        "mean": sizes / pictures,
+        "by_file": means,
+        "pictures": pictures,
+        "without": [Path(path).name for path in without],
+    }
 
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {

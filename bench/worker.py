@@ -102,6 +102,7 @@ class Worker:
 
     def block(self, command: dict[str, Any]) -> dict[str, Any]:
         path, warm = command["path"], command["mode"] == "warm"
+        self.arm.prepare(path)
         if warm and path not in self.handles:
             self.handles[path] = self.arm.open(path)
             # the index is built here
@@ -110,7 +111,7 @@ class Worker:
         own = bytes_read() - own  # what asking costs
         results = []
         for indices, expected in zip(command["requests"], command["hashes"], strict=True):
-            self.arm.prepare()
+            self.arm.prepare(path)
             clock, before = Clock(), bytes_read()
             handle = self.handles[path] if warm else None
             counted = self.arm.pictures(handle) or 0 if warm else 0
