@@ -203,7 +203,7 @@ static int column_at(int place)
 int sparse_block_pack(SparseBuffer *out, const SparseBlock *block, SparseError *error)
 {
     const size_t most = (COLUMN_NB + 2) * (SPARSE_BLOCK + 1) * SPARSE_VARINT_MOST +
-                        (size_t)block->packet_count * 2 * FF_SPARSE_MAX_REFS * SPARSE_VARINT_MOST;
+                        block->reference_count * SPARSE_VARINT_MOST;
     uint32_t present = 0;
     size_t head;
     int ret = sparse_buffer_reserve(out, most, error);

@@ -46,6 +46,7 @@ SUFFIXES = frozenset((
     help="Formats to ask for.  [default: both]",
 )
 @click.option("--threads", type=click.IntRange(1, 64), help="Of the decoder.  [default: 1]")
+@click.option("--saved-index", is_flag=True, help="Work with indexes that were saved.")
 @click.option("--seconds", type=click.FloatRange(0), help="Spent on a file at most.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes.")
 @click.option(

@@ -68,6 +68,7 @@ class _Check:
         self.path = path
         self.options = options
         self.result = result
+        self.saved: bytes | None = None
         self.open: dict[tuple[str, str], VideoDecoder] = {}
         self.by_pyav = Reference()
         self.by_own: dict[str, Reference] = {}
@@ -79,7 +80,18 @@ class _Check:
         self.open.clear()
 
     def new_decoder(self, pixel_format: PixelFormat) -> VideoDecoder:
-        return VideoDecoder(self.path, pixel_format=pixel_format, threads=self.options.threads)
+        if self.options.saved_index and not self.saved:
+            with VideoDecoder(self.path) as decoder:
+                if decoder._info.sparse and decoder._info.codec in ("h264", "hevc"):
+                    with decoder._use() as reader:
+                        self.saved = reader.export_index()
+        return VideoDecoder(
+            self.path,
+            pixel_format=pixel_format,
+            threads=self.options.threads,
+            saved_index=self.saved,
+            on_stale="refuse",
+        )
 
     def decoder(self, pixel_format: PixelFormat, use: str = "any") -> VideoDecoder:
         """The decoder that all requests of this use share."""

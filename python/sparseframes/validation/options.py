@@ -26,6 +26,8 @@ class Options:
             these, now of those; or one of them alone.
         threads: threads of the decoder under test.
         seconds: after these the file's series ends early; 0 for no limit.
+        saved_index: the decoder under test works with an index that was saved and opened again,
+            where the codec has such.
     """
 
     requests: int = 200
@@ -36,6 +38,7 @@ class Options:
     pixels: str = "both"
     threads: int = 1
     seconds: float = 0.0
+    saved_index: bool = False
 
     def __post_init__(self) -> None:
         unknown = [pattern for pattern in self.patterns if pattern not in PATTERNS]
@@ -68,6 +71,8 @@ class Options:
             words += ["--pixels", self.pixels]
         if self.threads != 1:
             words += ["--threads", str(self.threads)]
+        if self.saved_index:
+            words.append("--saved-index")
         return shlex.join(words)
 
 
