@@ -22,6 +22,8 @@ CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "realworld"
 
 # slices of these are damaged, which only their reconstruction shows
 DAMAGED = {"decord_corrupted.mp4"}
+# select counts anew where the size changes, since the filter graph is made anew
+SEVERAL_SIZES = {"vkcts_clip-c.mp4"}
 
 
 def _missing() -> str | None:
@@ -47,10 +49,15 @@ CLIPS = [
 
 
 def decode(path: str, *options: str, tail: Sequence[str] = ()) -> tuple[list[Frame], int, str]:
-    """Time and hash of each frame, the exit status, and what the program said."""
+    """Time and hash of each frame, the exit status, and what the program said.
+
+    With one thread, since what takes the place of damaged slices depends on their number, and
+    each frame in its own size, not in that of the first one put out.
+    """
     command = [
-        *(str(find_program()), "-hide_banner", "-nostdin", "-v", "verbose", *options, "-i", path),
-        *("-map", "0:v:0", "-fps_mode", "passthrough", *tail, "-f", "framemd5", "-"),
+        *(str(find_program()), "-hide_banner", "-nostdin", "-v", "verbose", "-threads", "1"),
+        *(*options, "-i", path, "-map", "0:v:0", "-fps_mode", "passthrough", "-noautoscale"),
+        *(*tail, "-f", "framemd5", "-"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     lines = [line.split(",") for line in done.stdout.splitlines() if line[:1].isdigit()]
@@ -202,7 +209,9 @@ def test_corpus(path: Path) -> None:
         assert pictures_of(frames) == pictures_of(wanted), text
         # where times don't grow, they are guessed from those of the frames that are put out
         assert frames == wanted or not grow, text
-    # the filter itself, on the first set of several frames
+    if path.name in SEVERAL_SIZES:
+        return
+    # the filter itself, on the last set
     indices = sets_of(len(everything), seed=len(path.name))[-1]
     assert by_select(str(path), in_select(indices)) == [everything[k] for k in indices]
 
