@@ -261,7 +261,9 @@ class Run:
             }
         )
         if "error" in answer:
-            self.failed[f"{arm}/{block.clip.name}"] = answer["error"]
+            # what is published names files, not where they are
+            told = answer["error"].replace(f"{block.clip.path.parent}/", "")
+            self.failed[f"{arm}/{block.clip.name}"] = told
             if process.process.poll() is not None:
                 process.error = answer["error"]
             return
