@@ -72,7 +72,10 @@ def find_python() -> str:
 
 def run(*command: str | Path) -> None:
     """Run a command, which has to succeed."""
-    subprocess.run([str(part) for part in command], check=True, cwd=ROOT)
+    # the build's tools lie beside this Python
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    subprocess.run([str(part) for part in command], check=True, cwd=ROOT, env=environment)
 
 
 def prepare(name: str) -> Path:

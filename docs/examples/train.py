@@ -55,9 +55,11 @@ class Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Conv3d(3, 16, (3, 5, 5), stride=(1, 4, 4)),
+            nn.Conv3d(3, 16, (3, 7, 7), stride=(1, 4, 4)),
+            nn.BatchNorm3d(16),
             nn.ReLU(),
             nn.Conv3d(16, 32, (3, 3, 3), stride=(1, 2, 2)),
+            nn.BatchNorm3d(32),
             nn.ReLU(),
             nn.AdaptiveAvgPool3d(1),
             nn.Flatten(),
@@ -106,7 +108,7 @@ def train(videos: list[str], args: argparse.Namespace) -> None:
                 optimizer.step()
                 seen += len(labels)
                 right += int((scores.argmax(1) == labels).sum())
-                total += float(loss) * len(labels)
+                total += loss.item() * len(labels)
                 rate = seen / (time.monotonic() - begun)
                 progress.update(task, completed=seen, rate=rate, loss=total / seen)
             progress.console.print(
