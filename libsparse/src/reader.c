@@ -69,7 +69,7 @@ static int sort_targets(SparseReader *reader, const int64_t *indices, size_t cou
 
 /* ---- Plans ---- */
 
-/* The pictures that decoding from the last key packet up to each target takes. */
+/* Whether a linear decode can begin with a picture. */
 static int is_key_picture(const SparseReader *reader, int64_t picture)
 {
     if (reader->av1) {
@@ -85,6 +85,7 @@ static int64_t previous_picture(const SparseReader *reader, int64_t picture)
     return reader->av1 ? sparse_av1_index_previous(reader->av1, picture) : picture - 1;
 }
 
+/* The number of pictures that linear decoding takes: from the last key packet up to each target. */
 static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_t count)
 {
     int64_t total = 0, done = -1, *sorted;
