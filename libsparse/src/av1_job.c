@@ -18,32 +18,14 @@ struct SparseAv1Job {
     const SparseRequest *request;
     const SparseAv1Shown *shown;
 
-    size_t *slot_of_step;    /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
-    int64_t *target_of_step; /* [step_count] a target that shows the step, if it has slots */
-    size_t *next_slot;       /* [request->count] */
-    size_t *part_steps;      /* [step_count] steps, grouped by part */
-    size_t *part_first;      /* [part_count + 1] */
-    unsigned char *todo;     /* [step_count] */
+    size_t *slot_of_step; /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
+    size_t *next_slot;    /* [request->count] */
+    size_t *part_steps;   /* [step_count] steps, grouped by part */
+    size_t *part_first;   /* [part_count + 1] */
+    unsigned char *todo;  /* [step_count] */
 };
 
 /* ---- Setting up ---- */
-
-static void chain_slots(SparseAv1Job *job)
-{
-    const SparsePlan *plan = job->plan;
-
-    for (size_t i = 0; i < plan->step_count; i++)
-        job->slot_of_step[i] = SPARSE_NO_SLOT;
-    for (size_t slot = job->request->count; slot--;) {
-        size_t target =
-            sparse_lower_bound(plan->targets, plan->target_count, job->request->indices[slot]);
-        size_t step = sparse_plan_find(plan, plan->target_picture[target]);
-
-        job->next_slot[slot] = job->slot_of_step[step];
-        job->slot_of_step[step] = slot;
-        job->target_of_step[step] = plan->targets[target];
-    }
-}
 
 static void group_steps(SparseAv1Job *job)
 {
@@ -96,21 +78,21 @@ int sparse_av1_job_begin(SparseAv1Job **result, SparseReader *reader, const Spar
     if (steps > most || request->count > most)
         return sparse_fail_memory(error);
     /* all in one piece */
-    job = calloc(1, sizeof(*job) + steps * sizeof(int64_t) +
-                        (2 * steps + request->count + parts + 2) * sizeof(size_t) + steps);
+    job =
+        calloc(1, sizeof(*job) + (2 * steps + request->count + parts + 2) * sizeof(size_t) + steps);
     if (!job)
         return sparse_fail_memory(error);
     job->reader = reader;
     job->plan = plan;
     job->request = request;
     job->shown = shown;
-    job->target_of_step = (int64_t *)(job + 1);
-    job->slot_of_step = (size_t *)(job->target_of_step + steps);
+    job->slot_of_step = (size_t *)(job + 1);
     job->part_steps = job->slot_of_step + steps;
     job->next_slot = job->part_steps + steps;
     job->part_first = job->next_slot + request->count;
     job->todo = (unsigned char *)(job->part_first + parts + 2);
-    chain_slots(job);
+    sparse_request_chain(request, plan, plan->targets, plan->target_count, job->slot_of_step,
+                         job->next_slot);
     group_steps(job);
     *result = job;
     return 0;
@@ -140,6 +122,12 @@ static int is_wanted(const SparseAv1Job *job, size_t step)
     return job->slot_of_step[step] != SPARSE_NO_SLOT;
 }
 
+/* How a step with slots is put out: as its first slot has it. */
+static const SparseAv1Shown *shown_of(const SparseAv1Job *job, size_t step)
+{
+    return &job->shown[job->request->indices[job->slot_of_step[step]]];
+}
+
 /* Whether a step is put out by an OBU of its own, after it was decoded. */
 static int is_shown_later(const SparseAv1Job *job, size_t step)
 {
@@ -160,9 +148,8 @@ static int holds(const SparseAv1Decoder *decoder, const SparseAv1Frame *frame, i
 /* Whether a picture that the decoder has passed can still be delivered. */
 static int can_show(const SparseAv1Job *job, const SparseAv1Decoder *decoder, size_t step)
 {
-    const SparseAv1Shown *shown = &job->shown[job->target_of_step[step]];
-
-    return is_shown_later(job, step) && decoder->slots[shown->slot] == picture_of(job, step);
+    return is_shown_later(job, step) &&
+           decoder->slots[shown_of(job, step)->slot] == picture_of(job, step);
 }
 
 /*
@@ -227,7 +214,7 @@ static int take_step(const SparseAv1Job *job, SparseAv1Decoder *decoder, SparseC
     if (job->todo[step] == DECODE)
         ret = sparse_av1_decoder_decode(decoder, picture_of(job, step), error);
     if (ret >= 0 && wanted && is_shown_later(job, step))
-        ret = sparse_av1_decoder_show(decoder, &job->shown[job->target_of_step[step]], error);
+        ret = sparse_av1_decoder_show(decoder, shown_of(job, step), error);
     decoded = sparse_seconds();
     done->decode_seconds += decoded - start;
     if (ret < 0)

@@ -77,19 +77,20 @@ static int allocate(SparseJob *job, SparseError *error)
     return 0;
 }
 
-static void chain_slots(SparseJob *job)
+void sparse_request_chain(const SparseRequest *request, const SparsePlan *plan,
+                          const int64_t *targets, size_t count, size_t *first, size_t *next)
 {
-    const SparsePlan *plan = job->plan;
+    const size_t places = plan ? plan->step_count : count;
 
-    for (size_t i = 0; i < plan->step_count; i++)
-        job->slot_of_step[i] = SPARSE_NO_SLOT;
-    for (size_t slot = job->request.count; slot--;) {
-        size_t target =
-            sparse_lower_bound(plan->targets, plan->target_count, job->request.indices[slot]);
-        size_t step = sparse_plan_find(plan, plan->target_picture[target]);
+    for (size_t i = 0; i < places; i++)
+        first[i] = SPARSE_NO_SLOT;
+    for (size_t slot = request->count; slot--;) {
+        size_t place = sparse_lower_bound(targets, count, request->indices[slot]);
 
-        job->next_slot[slot] = job->slot_of_step[step];
-        job->slot_of_step[step] = slot;
+        if (plan)
+            place = sparse_plan_find(plan, plan->target_picture[place]);
+        next[slot] = first[place];
+        first[place] = slot;
     }
 }
 
@@ -173,7 +174,8 @@ int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *pla
     ret = allocate(job, error);
     if (ret < 0)
         return ret;
-    chain_slots(job);
+    sparse_request_chain(&job->request, plan, plan->targets, plan->target_count, job->slot_of_step,
+                         job->next_slot);
     find_wanted(job);
     count_uses(job);
     return 0;

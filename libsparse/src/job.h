@@ -59,6 +59,14 @@ typedef struct SparseJob {
 } SparseJob;
 
 /*
+ * Chain the slots of a request that show the same: first[place] becomes the first slot of a
+ * place's chain, next[slot] the one after a slot, and SPARSE_NO_SLOT ends a chain. Places are the
+ * steps of the plan, or with NULL the targets themselves, which are distinct and ascending.
+ */
+void sparse_request_chain(const SparseRequest *request, const SparsePlan *plan,
+                          const int64_t *targets, size_t count, size_t *first, size_t *next);
+
+/*
  * Set *job up for a plan and a request, both of which must outlive it, and take what is kept
  * from the pool. To be ended also after a failure.
  */

@@ -239,15 +239,8 @@ int sparse_reader_restart(SparseReader *reader, const struct SparseRequest *requ
         ret = sort_targets(reader, request->indices, request->count, &targets, &distinct, error);
     if (ret >= 0)
         ret = sparse_pool_converter(reader->pool, &converter, error);
-    for (size_t i = 0; ret >= 0 && i < distinct; i++)
-        first_slot[i] = SIZE_MAX;
-    for (size_t slot = request->count; ret >= 0 && slot--;) {
-        size_t i = sparse_lower_bound(targets, distinct, request->indices[slot]);
-
-        next_slot[slot] = first_slot[i];
-        first_slot[i] = slot;
-    }
-
+    if (ret >= 0)
+        sparse_request_chain(request, NULL, targets, distinct, first_slot, next_slot);
     for (size_t i = 0; ret >= 0 && i < distinct; i++) {
         double start = sparse_seconds(), decoded;
 
