@@ -11,6 +11,7 @@
 #include "cache.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ typedef struct List {
 } List;
 
 struct SparseCache {
+    atomic_int keeps;     /* whether there is a budget */
     pthread_mutex_t lock; /* of all below */
     Entry **buckets;
     size_t bucket_count; /* a power of two */
@@ -186,9 +188,15 @@ void sparse_cache_set_budget(SparseCache *cache, int64_t bytes)
 
     pthread_mutex_lock(&cache->lock);
     cache->facts.budget = bytes;
+    atomic_store(&cache->keeps, bytes > 0);
     make_room(cache, 0, &dropped);
     pthread_mutex_unlock(&cache->lock);
     free_entries(dropped);
+}
+
+int sparse_cache_keeps(const SparseCache *cache)
+{
+    return atomic_load(&cache->keeps);
 }
 
 FFSparsePicture *sparse_cache_get(SparseCache *cache, const SparseIdentity *stream, int64_t picture)

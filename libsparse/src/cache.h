@@ -40,6 +40,9 @@ void sparse_cache_free(SparseCache **cache);
 /* The most bytes to keep; 0 keeps nothing. What is too much goes at once. */
 void sparse_cache_set_budget(SparseCache *cache, int64_t bytes);
 
+/* 1: there is a budget, so that a picture may be kept. Takes no lock. */
+int sparse_cache_keeps(const SparseCache *cache);
+
 /* A new reference to a picture, or NULL when it isn't kept. */
 FFSparsePicture *sparse_cache_get(SparseCache *cache, const SparseIdentity *stream,
                                   int64_t picture);

@@ -81,10 +81,7 @@ FFSparsePicture *sparse_reader_kept(SparseReader *reader, int64_t picture)
 
 int sparse_reader_keeps(const SparseReader *reader)
 {
-    SparseCacheFacts facts;
-
-    sparse_cache_facts(sparse_pool_cache(reader->pool), &facts);
-    return facts.budget > 0;
+    return sparse_cache_keeps(sparse_pool_cache(reader->pool));
 }
 
 /*
