@@ -2,11 +2,21 @@
  * This file is part of sparseframes.
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * The order of display, by whichever way a reader finds its frames.
+ * The order of display, by whichever way a reader finds its frames, and the change from one way
+ * to another.
  */
 #include <libavutil/frame.h>
 
 #include "reader.h"
+
+int sparse_reader_open_linear(SparseReader *reader, int lazy, SparseError *error)
+{
+    if (!reader->frame) /* an attempt before may have failed */
+        reader->frame = av_frame_alloc();
+    if (!reader->frame)
+        return sparse_fail_memory(error);
+    return sparse_restart_open(&reader->restart, reader->source, lazy, error);
+}
 
 /*
  * Where closures by frame headers can't be had of an AV1 stream, for which ret is
@@ -20,10 +30,7 @@ static int settle_av1(SparseReader *reader, int ret, SparseError *error)
     sparse_log(SPARSE_LOG_INFO, "%s: decoded linearly: %s", sparse_source_name(reader->source),
                error->message);
     sparse_error_clear(error);
-    reader->frame = av_frame_alloc();
-    if (!reader->frame)
-        return sparse_fail_memory(error);
-    ret = sparse_restart_open(&reader->restart, reader->source, 0, error);
+    ret = sparse_reader_open_linear(reader, 0, error);
     if (ret >= 0)
         sparse_av1_index_close(&reader->av1);
     return ret;

@@ -46,6 +46,9 @@ struct SparseReader {
     int64_t scanned_counted;
 };
 
+/* Have a reader decode linearly; lazy as of sparse_restart_open(). */
+int sparse_reader_open_linear(SparseReader *reader, int lazy, SparseError *error);
+
 /*
  * The order in which frames are put out, by whichever way they are found. Valid until
  * the next call of another function with the reader.

@@ -98,11 +98,7 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
     if (!decoded && codec == AV_CODEC_ID_AV1)
         return sparse_av1_index_open(&reader->av1, reader->source,
                                      settings->index_mode == SPARSE_INDEX_LAZY, error);
-    reader->frame = av_frame_alloc();
-    if (!reader->frame)
-        return sparse_fail_memory(error);
-    return sparse_restart_open(&reader->restart, reader->source,
-                               settings->index_mode == SPARSE_INDEX_LAZY, error);
+    return sparse_reader_open_linear(reader, settings->index_mode == SPARSE_INDEX_LAZY, error);
 }
 
 /* Open the saved index that the settings name, if any; name is the source's. */
