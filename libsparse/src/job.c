@@ -145,33 +145,24 @@ static void count_uses(SparseJob *job)
                 job->users[job->user_first[references_of(job, i)[k] + 1]++] = i;
 }
 
-int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *plan,
-                     const SparseRequest *request, SparseError *error)
+/* Only so many steps that depend on nothing. */
+static int begin_simple(SparseJob *job, size_t steps, SparseError *error)
 {
-    int ret;
+    job->memory = calloc(steps + 1, sizeof(size_t));
+    if (!job->memory)
+        return sparse_fail_memory(error);
+    job->left = steps;
+    job->ready = job->memory;
+    for (size_t step = 0; step < steps; step++)
+        push_ready(job, step);
+    return 0;
+}
 
-    *job = (SparseJob){.reader = reader, .plan = plan, .request = *request};
-    if (!plan) {
-        job->left = 1;
-        job->memory = calloc(1, sizeof(size_t));
-        if (!job->memory)
-            return sparse_fail_memory(error);
-        job->ready = job->memory;
-        job->ready_count = 1;
-        return 0;
-    }
-    if (reader->av1) {
-        ret = sparse_av1_job_begin(&job->av1, reader, plan, &job->request, error);
-        job->left = ret < 0 ? 0 : (size_t)plan->part_count;
-        job->memory = ret < 0 ? NULL : calloc(job->left + 1, sizeof(size_t));
-        job->ready = job->memory;
-        if (ret >= 0 && !job->memory)
-            ret = sparse_fail_memory(error);
-        for (size_t part = 0; ret >= 0 && part < job->left; part++)
-            push_ready(job, part);
-        return ret;
-    }
-    ret = allocate(job, error);
+static int begin_steps(SparseJob *job, SparseError *error)
+{
+    const SparsePlan *plan = job->plan;
+    int ret = allocate(job, error);
+
     if (ret < 0)
         return ret;
     sparse_request_chain(&job->request, plan, plan->targets, plan->target_count, job->slot_of_step,
@@ -179,6 +170,27 @@ int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *pla
     find_wanted(job);
     count_uses(job);
     return 0;
+}
+
+int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *plan,
+                     const SparseRequest *request, SparseError *error)
+{
+    int ret;
+
+    *job = (SparseJob){
+        .reader = reader,
+        .plan = plan,
+        .request = *request,
+        .kind = sparse_reader_kind(reader),
+    };
+    switch (job->kind) {
+    case SPARSE_READER_LINEAR: return begin_simple(job, 1, error);
+    case SPARSE_READER_HEADERS:
+        ret = sparse_av1_job_begin(&job->av1, reader, plan, &job->request, error);
+        return ret < 0 ? ret : begin_simple(job, (size_t)plan->part_count, error);
+    case SPARSE_READER_STATES: break;
+    }
+    return begin_steps(job, error);
 }
 
 void sparse_job_end(SparseJob *job)

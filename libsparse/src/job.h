@@ -35,21 +35,23 @@ typedef struct SparseDone {
 
 typedef struct SparseJob {
     SparseReader *reader;
-    const SparsePlan *plan; /* NULL: the codec is read linearly, and all is one step */
+    const SparsePlan *plan;
     SparseRequest request;
-    struct SparseAv1Job *av1; /* NULL, or of an AV1 stream: a step is a part of the plan, and of
-                                 what follows only ready, ready_count and left are used */
+    SparseReaderKind kind; /* of the reader. _HEADERS: a step is a part of the plan; _LINEAR: all is
+                              one step. Of either, all that follows av1 but memory, ready,
+                              ready_count and left is unused */
+    struct SparseAv1Job *av1; /* of _HEADERS */
 
     void *memory; /* of the arrays */
-    unsigned char *states;      /* [step_count] enum SparseStepState */
+    unsigned char *states; /* [step_count] enum SparseStepState */
     FFSparsePicture **pictures; /* [step_count] those still needed */
-    size_t *slot_of_step;       /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
-    size_t *next_slot;          /* [request.count] */
-    int32_t *waiting;           /* [step_count] references that aren't there yet */
-    int32_t *uses;              /* [step_count] wanted steps that need it yet, and its delivery */
-    size_t *user_first;         /* [step_count + 1] into users */
-    size_t *users;              /* steps that reference a step */
-    size_t *ready;              /* heap, the earliest step on top */
+    size_t *slot_of_step; /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
+    size_t *next_slot; /* [request.count] */
+    int32_t *waiting; /* [step_count] references that aren't there yet */
+    int32_t *uses; /* [step_count] wanted steps that need it yet, and its delivery */
+    size_t *user_first; /* [step_count + 1] into users */
+    size_t *users; /* steps that reference a step */
+    size_t *ready; /* heap, the earliest step on top */
     size_t ready_count;
     size_t left; /* steps to be finished */
     int workers; /* that have it in hand */
@@ -67,8 +69,8 @@ void sparse_request_chain(const SparseRequest *request, const SparsePlan *plan,
                           const int64_t *targets, size_t count, size_t *first, size_t *next);
 
 /*
- * Set *job up for a plan and a request, both of which must outlive it, and take what is kept
- * from the pool. To be ended also after a failure.
+ * Set *job up for a plan (NULL of SPARSE_READER_LINEAR) and a request, both of which must outlive
+ * it, and take what is kept from the pool. To be ended also after a failure.
  */
 int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *plan,
                      const SparseRequest *request, SparseError *error);

@@ -222,9 +222,9 @@ done:
 
 /* ---- Frames ---- */
 
-/* Without closures: one frame after the other. */
-int sparse_reader_restart(SparseReader *reader, const struct SparseRequest *request,
-                          SparseError *error)
+/* One frame after the other. */
+int sparse_reader_frames_linear(SparseReader *reader, const struct SparseRequest *request,
+                                SparseError *error)
 {
     SparseConverter *converter = NULL;
     int64_t *targets = NULL;
@@ -268,6 +268,19 @@ int sparse_reader_restart(SparseReader *reader, const struct SparseRequest *requ
     return ret;
 }
 
+/* The plan of a request; NULL when the reader decodes linearly, which may turn out just here. */
+static int plan_item(const SparseBatchItem *item, SparsePlan **plan, SparseError *error)
+{
+    int ret = 0;
+
+    *plan = NULL;
+    if (sparse_reader_kind(item->reader) != SPARSE_READER_LINEAR)
+        ret = sparse_reader_plan(item->reader, item->indices, item->count, plan, error);
+    if (sparse_reader_kind(item->reader) == SPARSE_READER_LINEAR)
+        sparse_plan_free(plan);
+    return ret;
+}
+
 int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_t *failed,
                         SparseError *error)
 {
@@ -291,14 +304,7 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
 
         *failed = begun;
         sparse_reader_check_identity(item->reader);
-        /* which may find that it is to be read linearly */
-        if (item->reader->av1 && sparse_reader_count(item->reader, error) < 0)
-            ret = error->code;
-        if (ret >= 0 && !item->reader->restart)
-            ret =
-                sparse_reader_plan(item->reader, item->indices, item->count, &plans[begun], error);
-        if (item->reader->restart) /* as a lazy pass may have found, too */
-            sparse_plan_free(&plans[begun]);
+        ret = plan_item(item, &plans[begun], error);
         if (ret >= 0)
             ret = sparse_job_begin(&jobs[begun], item->reader, plans[begun], &request, error);
         sparse_log_leave(previous);

@@ -22,12 +22,19 @@
 
 #define SPARSE_MAX_THREADS 64
 
+/* How a reader finds its frames. */
+typedef enum SparseReaderKind {
+    SPARSE_READER_STATES,  /* closures by header pass and restored state */
+    SPARSE_READER_HEADERS, /* closures by frame headers alone, of AV1 */
+    SPARSE_READER_LINEAR   /* linear decoding from key frames */
+} SparseReaderKind;
+
 struct SparseReader {
     SparseSource *source;
     SparseSaved *saved;     /* the saved index that was given, or NULL */
-    SparseIndex *index;     /* one of the three: closures by header pass and restored state, */
-    SparseAv1Index *av1;    /* closures by frame headers alone, */
-    SparseRestart *restart; /* linear decoding from key frames */
+    SparseIndex *index;     /* one of the three, by the kind: SPARSE_READER_STATES, */
+    SparseAv1Index *av1;    /* _HEADERS, */
+    SparseRestart *restart; /* _LINEAR */
     AVFrame *frame;         /* of restart */
     SparseLog log;
     int threads;
@@ -45,6 +52,15 @@ struct SparseReader {
     SparseSourceCounters counted; /* as they were at the last reset */
     int64_t scanned_counted;
 };
+
+/* One of _HEADERS may become one of _LINEAR whenever the order or a plan is asked for; none does
+ * while jobs are carried out. */
+static inline SparseReaderKind sparse_reader_kind(const SparseReader *reader)
+{
+    return reader->index ? SPARSE_READER_STATES
+           : reader->av1 ? SPARSE_READER_HEADERS
+                         : SPARSE_READER_LINEAR;
+}
 
 /* Have a reader decode linearly; lazy as of sparse_restart_open(). */
 int sparse_reader_open_linear(SparseReader *reader, int lazy, SparseError *error);
@@ -85,9 +101,9 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
 
 struct SparseRequest;
 
-/* The request of a reader without closures: one frame after the other. */
-int sparse_reader_restart(SparseReader *reader, const struct SparseRequest *request,
-                          SparseError *error);
+/* Carry out a request of a reader that decodes linearly. */
+int sparse_reader_frames_linear(SparseReader *reader, const struct SparseRequest *request,
+                                SparseError *error);
 
 /* See sparse_get_frames(). */
 int sparse_reader_frames(SparseReader *reader, const int64_t *indices, size_t count, int format,

@@ -110,6 +110,14 @@ static int equip(Worker *worker, SparseError *error)
     return ret;
 }
 
+/* Have the worker hold a converter. */
+static int take_converter(Worker *worker, SparseError *error)
+{
+    return worker->converter
+               ? 0
+               : sparse_pool_converter(worker->job->reader->pool, &worker->converter, error);
+}
+
 /* Give the step's picture, which worker->frame shows, to the slots that wait for it. */
 static int deliver(Worker *worker, size_t step, double *seconds, SparseError *error)
 {
@@ -117,10 +125,8 @@ static int deliver(Worker *worker, size_t step, double *seconds, SparseError *er
     SparseJob *job = worker->job;
     AVFrame *frame = worker->frame;
     SparsePicture picture;
-    int ret = 0;
+    int ret = take_converter(worker, error);
 
-    if (!worker->converter)
-        ret = sparse_pool_converter(job->reader->pool, &worker->converter, error);
     if (sparse_index_picture(job->reader->index, job->plan->steps[step].picture, &picture) &&
         picture.colors.known) {
         frame->color_range = picture.colors.range;
@@ -200,26 +206,16 @@ static void offer(Work *work, size_t surplus)
 }
 
 /*
- * Take a step of the worker's job. Steps that depend on the picture are offered to others
- * before it is converted.
+ * Take a step of a job of SPARSE_READER_STATES. Steps that depend on the picture are offered to
+ * others before it is converted.
  */
-static int take_step(Worker *worker, size_t i, SparseDone *done, SparseError *error)
+static int take_picture(Worker *worker, size_t i, SparseDone *done, SparseError *error)
 {
     double *decode = &done->decode_seconds, *convert = &done->convert_seconds;
     Work *work = worker->work;
     SparseJob *job = worker->job;
     int wanted, shown, ret;
 
-    if (!job->plan)
-        return sparse_reader_restart(job->reader, &job->request, error);
-    if (job->av1) {
-        if (!worker->converter) {
-            ret = sparse_pool_converter(job->reader->pool, &worker->converter, error);
-            if (ret < 0)
-                return ret;
-        }
-        return sparse_av1_job_part(job->av1, i, worker->converter, done, error);
-    }
     wanted = job->states[i] == SPARSE_STEP_WANTED;
     shown = job->slot_of_step[i] != SPARSE_NO_SLOT;
 
@@ -246,6 +242,23 @@ static int take_step(Worker *worker, size_t i, SparseDone *done, SparseError *er
     if (worker->frame)
         av_frame_unref(worker->frame);
     return ret;
+}
+
+/* Take a step of the worker's job. */
+static int take_step(Worker *worker, size_t i, SparseDone *done, SparseError *error)
+{
+    SparseJob *job = worker->job;
+    int ret;
+
+    switch (job->kind) {
+    case SPARSE_READER_LINEAR:
+        return sparse_reader_frames_linear(job->reader, &job->request, error);
+    case SPARSE_READER_HEADERS:
+        ret = take_converter(worker, error);
+        return ret < 0 ? ret : sparse_av1_job_part(job->av1, i, worker->converter, done, error);
+    case SPARSE_READER_STATES: break;
+    }
+    return take_picture(worker, i, done, error);
 }
 
 /* The job to go on with: the same one as long as it has something to do, else that in the
@@ -278,7 +291,7 @@ static void fail(Work *work, const SparseJob *job, int code, size_t step, const 
         return;
     work->code = code;
     work->failed = (size_t)(job - work->jobs);
-    if (!job->plan || job->av1 || error->frame >= 0 || code == SPARSE_ERR_SOURCE ||
+    if (job->kind != SPARSE_READER_STATES || error->frame >= 0 || code == SPARSE_ERR_SOURCE ||
         code == SPARSE_ERR_MEMORY)
         *work->error = *error; /* names the file already */
     else
@@ -330,7 +343,7 @@ static void work_through(Work *work)
         job->kept += done.kept;
         if (ret < 0) {
             fail(work, job, ret, step, &error);
-        } else if (job->plan && !job->av1) {
+        } else if (job->kind == SPARSE_READER_STATES) {
             job->reconstructed += job->states[step] == SPARSE_STEP_WANTED;
             if (job->slot_of_step[step] != SPARSE_NO_SLOT)
                 sparse_job_delivered(job, step);
