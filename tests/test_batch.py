@@ -97,6 +97,21 @@ def test_other_codecs(clip: Clip) -> None:
         np.testing.assert_array_equal(values, single(path, indices))
 
 
+def test_two_requests_to_a_linear_reader(clip: Clip) -> None:
+    path = clip("mpeg4.avi")
+    frames = [list(range(0, 40, 3)), list(range(39, -1, -3))]
+    wanted = [single(path, indices, dimension_order="NCHW") for indices in frames]
+    # planes and interleaved pixels can't be had by one request
+    planar = np.zeros(wanted[0].shape, np.uint8)
+    interleaved = np.zeros(wanted[1].transpose(0, 2, 3, 1).shape, np.uint8).transpose(0, 3, 1, 2)
+    for _ in range(20):
+        items = [(path, indices) for indices in frames]
+        got = decode_batch(items, threads=4, out=[planar, interleaved], dimension_order="NCHW")
+        for values, expected in zip(got, wanted, strict=True):
+            np.testing.assert_array_equal(values, expected)
+            values[:] = 0
+
+
 def test_native_planes(clip: Clip) -> None:
     items = [(clip("h264_10bit.mp4"), [5, 2]), (clip("pyramid.mp4"), [5])]
     got = decode_batch(items, threads=2, pixel_format="native")

@@ -261,16 +261,22 @@ static int take_step(Worker *worker, size_t i, SparseDone *done, SparseError *er
     return take_picture(worker, i, done, error);
 }
 
+/* Whether a job has a step that can be taken now. The lock is held. */
+static int can_be_taken(const SparseJob *job)
+{
+    return job->ready_count && !job->reader->busy;
+}
+
 /* The job to go on with: the same one as long as it has something to do, else that in the
  * fewest hands. NULL: nothing can be done at the moment. The lock is held. */
 static SparseJob *choose_job(Work *work, SparseJob *job)
 {
     SparseJob *best = NULL;
 
-    if (job && job->ready_count)
+    if (job && can_be_taken(job))
         return job;
     for (size_t i = 0; i < work->count; i++)
-        if (work->jobs[i].ready_count && (!best || work->jobs[i].workers < best->workers))
+        if (can_be_taken(&work->jobs[i]) && (!best || work->jobs[i].workers < best->workers))
             best = &work->jobs[i];
     return best;
 }
@@ -323,6 +329,7 @@ static void work_through(Work *work)
         other = !worker.job || worker.job->reader != job->reader;
         change_job(&worker, job);
         step = sparse_job_take(job);
+        job->reader->busy = job->kind == SPARSE_READER_LINEAR;
         work->ready--;
         pthread_mutex_unlock(&work->lock);
 
@@ -337,6 +344,10 @@ static void work_through(Work *work)
         ret = take_step(&worker, step, &done, &error);
 
         pthread_mutex_lock(&work->lock);
+        if (job->reader->busy) {
+            job->reader->busy = 0;
+            pthread_cond_broadcast(&work->change); /* another of its jobs may be taken */
+        }
         job->decode_seconds += done.decode_seconds;
         job->convert_seconds += done.convert_seconds;
         job->reconstructed += done.reconstructed;
