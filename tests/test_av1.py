@@ -18,6 +18,7 @@ import pytest
 
 import sparseframes
 from sparseframes import VideoDecoder
+from sparseframes._binding import Request, get_batch
 from sparseframes.validation.reference import (
     Reference,
     digest,
@@ -264,16 +265,21 @@ def test_a_lazy_index_takes_no_word_that_is_wrong(
     check(str(path), expected, index="lazy")
 
 
-def test_a_lazy_index_meets_a_damaged_header(
-    streams: Callable[[str], Path], tmp_path: Path
-) -> None:
+@pytest.fixture
+def damaged_header(streams: Callable[[str], Path], tmp_path: Path) -> Path:
+    """gop.mp4 with a unit in packet 40 that is longer than the packet."""
     path = tmp_path / "damaged.mp4"
     data = bytearray(streams("gop.mp4").read_bytes())
     with av.open(str(streams("gop.mp4"))) as container:
         at = [packet.pos for packet in container.demux(video=0) if packet.size][40]
     assert data[at] & 2  # a unit with a size
-    data[at + 1] = 0x7F  # longer than its packet
+    data[at + 1] = 0x7F
     path.write_bytes(bytes(data))
+    return path
+
+
+def test_a_lazy_index_meets_a_damaged_header(damaged_header: Path) -> None:
+    path = damaged_header
     expected = own(str(path)).digests
     assert len(expected) < 60
     with VideoDecoder(str(path), pixel_format="native", index="lazy") as decoder:
@@ -283,6 +289,22 @@ def test_a_lazy_index_meets_a_damaged_header(
         assert not decoder.metadata.sparse
         assert len(decoder) == len(expected)
         assert digest(list(decoder[5])) == expected[5]
+
+
+@pytest.mark.parametrize("frames", [(5, 50), (50, 5), (6, 5, 50)])
+def test_a_batch_meets_a_damaged_header(damaged_header: Path, frames: tuple[int, ...]) -> None:
+    with VideoDecoder(damaged_header) as decoder:
+        expected = [decoder[k] for k in frames]
+    with VideoDecoder(damaged_header, index="lazy") as decoder, decoder._use() as reader:
+        # what one request finds out of the reader holds for those that were planned before it
+        got = [np.zeros((1, *pixels.shape), np.uint8) for pixels in expected]
+        height, width, _ = expected[0].shape
+        requests = [
+            Request(reader, "rgb24", width, height, [np.array([k])], [place])
+            for k, place in zip(frames, got, strict=True)
+        ]
+        assert get_batch(requests, 2) is None
+    np.testing.assert_array_equal(np.concatenate(got), np.stack(expected))
 
 
 # -- threads --------------------------------------------------------------------------------------

@@ -31,9 +31,11 @@ static int settle_av1(SparseReader *reader, int ret, SparseError *error)
                error->message);
     sparse_error_clear(error);
     ret = sparse_reader_open_linear(reader, 0, error);
-    if (ret >= 0)
-        sparse_av1_index_close(&reader->av1);
-    return ret;
+    if (ret < 0)
+        return ret;
+    sparse_av1_index_close(&reader->av1);
+    reader->orders++;
+    return 0;
 }
 
 int sparse_reader_build(SparseReader *reader, SparseProgress progress, void *user,
@@ -70,15 +72,17 @@ int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *e
 int sparse_reader_cover(SparseReader *reader, const int64_t *targets, size_t count, int *reordered,
                         SparseError *error)
 {
-    int ret;
+    int ret = 0;
 
     *reordered = 0;
-    if (reader->index)
-        return sparse_index_cover(reader->index, targets, count, reordered, error);
-    if (!reader->av1)
-        return 0;
-    ret = sparse_av1_index_cover(reader->av1, targets, count, reordered, error);
-    return settle_av1(reader, ret, error);
+    if (reader->index) {
+        ret = sparse_index_cover(reader->index, targets, count, reordered, error);
+    } else if (reader->av1) {
+        ret = sparse_av1_index_cover(reader->av1, targets, count, reordered, error);
+        ret = settle_av1(reader, ret, error);
+    }
+    reader->orders += *reordered;
+    return ret;
 }
 
 int64_t sparse_order_picture(const SparseOrder *order, int64_t k)

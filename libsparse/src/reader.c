@@ -268,16 +268,51 @@ int sparse_reader_frames_linear(SparseReader *reader, const struct SparseRequest
     return ret;
 }
 
-/* The plan of a request; NULL when the reader decodes linearly, which may turn out just here. */
-static int plan_item(const SparseBatchItem *item, SparsePlan **plan, SparseError *error)
+/* The plan of an item, and the reader's orders when it was made. */
+typedef struct Planned {
+    SparsePlan *plan; /* NULL when the reader decodes linearly, which may turn out just here */
+    unsigned orders;
+} Planned;
+
+static int plan_item(const SparseBatchItem *item, Planned *planned, SparseError *error)
 {
+    SparseReader *reader = item->reader;
     int ret = 0;
 
-    *plan = NULL;
-    if (sparse_reader_kind(item->reader) != SPARSE_READER_LINEAR)
-        ret = sparse_reader_plan(item->reader, item->indices, item->count, plan, error);
-    if (sparse_reader_kind(item->reader) == SPARSE_READER_LINEAR)
-        sparse_plan_free(plan);
+    sparse_plan_free(&planned->plan);
+    if (sparse_reader_kind(reader) != SPARSE_READER_LINEAR)
+        ret = sparse_reader_plan(reader, item->indices, item->count, &planned->plan, error);
+    if (sparse_reader_kind(reader) == SPARSE_READER_LINEAR)
+        sparse_plan_free(&planned->plan);
+    planned->orders = reader->orders;
+    return ret;
+}
+
+/* Plan all items. One may change the order of another's reader, which is then planned again: it
+ * isn't begun before all orders are final. */
+static int plan_items(const SparseBatchItem *items, size_t count, Planned *planned, size_t *failed,
+                      SparseError *error)
+{
+    int ret = 0, again;
+
+    for (size_t i = 0; i < count; i++) {
+        sparse_reader_check_identity(items[i].reader);
+        planned[i].orders = items[i].reader->orders - 1;
+    }
+    do {
+        again = 0;
+        for (size_t i = 0; i < count && ret >= 0; i++) {
+            const SparseLog *previous;
+
+            if (planned[i].orders == items[i].reader->orders)
+                continue;
+            *failed = i;
+            previous = sparse_log_enter(&items[i].reader->log);
+            ret = plan_item(&items[i], &planned[i], error);
+            sparse_log_leave(previous);
+            again = 1;
+        }
+    } while (again && ret >= 0);
     return ret;
 }
 
@@ -285,10 +320,12 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
                         SparseError *error)
 {
     SparseJob *jobs = calloc(count + 1, sizeof(*jobs));
-    SparsePlan **plans = calloc(count + 1, sizeof(SparsePlan *));
+    Planned *planned = calloc(count + 1, sizeof(*planned));
     size_t begun = 0;
-    int ret = jobs && plans ? 0 : sparse_fail_memory(error);
+    int ret = jobs && planned ? 0 : sparse_fail_memory(error);
 
+    if (ret >= 0)
+        ret = plan_items(items, count, planned, failed, error);
     for (; begun < count && ret >= 0; begun++) {
         const SparseBatchItem *item = &items[begun];
         const SparseRequest request = {
@@ -303,10 +340,7 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
         const SparseLog *previous = sparse_log_enter(&item->reader->log);
 
         *failed = begun;
-        sparse_reader_check_identity(item->reader);
-        ret = plan_item(item, &plans[begun], error);
-        if (ret >= 0)
-            ret = sparse_job_begin(&jobs[begun], item->reader, plans[begun], &request, error);
+        ret = sparse_job_begin(&jobs[begun], item->reader, planned[begun].plan, &request, error);
         sparse_log_leave(previous);
     }
     if (ret >= 0)
@@ -317,14 +351,15 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
     }
     for (size_t i = 0; i < begun; i++) {
         sparse_job_end(&jobs[i]);
-        sparse_plan_free(&plans[i]);
         if (ret >= 0) {
             items[i].reader->stats.requests++;
             items[i].reader->stats.frames_returned += (int64_t)items[i].count;
         }
     }
+    for (size_t i = 0; planned && i < count; i++)
+        sparse_plan_free(&planned[i].plan);
     free(jobs);
-    free(plans);
+    free(planned);
     return ret;
 }
 

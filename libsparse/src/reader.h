@@ -36,6 +36,7 @@ struct SparseReader {
     SparseAv1Index *av1;    /* _HEADERS, */
     SparseRestart *restart; /* _LINEAR */
     AVFrame *frame;         /* of restart */
+    unsigned orders;        /* how often the order of display has changed */
     int busy;               /* a linear request is carried out; under the lock of sparse_work() */
     SparseLog log;
     int threads;
