@@ -219,6 +219,7 @@ class Catalogue:
             ("h264", "balanced", 8, 1),
             ("hevc", "balanced", 8, 1),
             ("h264", "balanced", 8, 0),
+            ("hevc", "balanced", 8, 0),
         ]
         if self.quick:
             wanted = wanted[2:3]

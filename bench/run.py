@@ -29,6 +29,8 @@ PEERS = (
 )
 WARM_PEERS = ("pyav warm", "torchcodec approximate warm")
 """opened before, as LeRobot's cache of decoders has them"""
+SHORT_PERIOD = 8
+"""of the DDRA clips that tell what one frame costs"""
 PATTERNS_OF = {
     "lerobot-joined": ("window", "single"),
     "ddra-idr": ("window", "single"),
@@ -52,8 +54,8 @@ def arms_of(clip: Clip) -> list[str]:
     if clip.group == "lerobot-joined":
         return [*OURS[:3], "pyav", *PEERS[1:3], *WARM_PEERS]
     if clip.group == "ddra":
-        # other loaders decode such a file from its start
-        return list(OURS)
+        # other loaders decode such a file from its start, of which one period shows enough
+        return [*OURS, *(PEERS[1:3] if clip.facts["period"] == SHORT_PERIOD else ())]
     if clip.group == "ddra-idr":
         return [*OURS, "pyav", *PEERS[1:3]]
     arms = [*OURS, *PEERS]
