@@ -50,6 +50,20 @@ IN_ORDER = [
     "twovideo.mp4",
 ]
 
+# The same of AV1.
+AV1 = [
+    "av1_pyramid.mp4",
+    "av1_pyramid.mkv",
+    "av1_pyramid.webm",
+    "av1_pyramid.ivf",
+    "av1_pyramid.obu",
+    "av1_annexb.obu",
+    "av1_g2.mp4",
+    "av1_gop.mp4",
+    "av1_10bit.mp4",
+    "av1_low_delay.mp4",
+]
+
 # Codecs without closures, read from the last key frame.
 OTHER_CODECS = ["mpeg4.avi", "ffv1.mkv", "vp9.webm", "mjpeg.avi"]
 
@@ -303,6 +317,72 @@ remuxed("pyramid.264", "pyramid.mp4")
 remuxed("fragmented.mp4", "pyramid.mp4", movflags="frag_keyframe+empty_moov+default_base_moof")
 # the sample table in front
 remuxed("faststart.mp4", "pyramid.mp4", movflags="faststart")
+
+# -- AV1 ----------------------------------------------------------------------------------------
+
+# one group, with frames that are hidden first and shown by an OBU of their own; PyAV can't copy it
+for suffix in ("mp4", "mkv", "webm", "ivf", "obu"):
+    encoded(f"av1_pyramid.{suffix}", "libsvtav1", preset="10", g="120")
+# as LeRobot's data sets
+encoded("av1_g2.mp4", "libsvtav1", preset="10", g="2", **{"svtav1-params": "scd=0"})
+encoded("av1_gop.mp4", "libsvtav1", preset="10", g="17", numbers=range(70))
+encoded("av1_10bit.mp4", "libsvtav1", preset="10", g="24", pix_fmt="yuv420p10le")
+encoded("av1_low_delay.mp4", "libsvtav1", preset="10", g="30", **{"svtav1-params": "pred-struct=1"})
+# another sequence in the middle, of another size
+encoded("av1_small.obu", "libsvtav1", preset="10", g="24", numbers=range(30), size=(130, 98))
+
+
+def av1_units(data: bytes) -> list[tuple[int, bytes]]:
+    """OBUs of a low-overhead stream, as (type, all bytes); each has a size field."""
+    found, at = [], 0
+    while at < len(data):
+        head = 2 if data[at] & 4 else 1
+        assert data[at] & 2
+        size = shift = 0
+        while True:
+            byte = data[at + head]
+            size |= (byte & 127) << shift
+            shift += 7
+            head += 1
+            if byte < 128:
+                break
+        found.append((data[at] >> 3 & 15, data[at : at + head + size]))
+        at += head + size
+    return found
+
+
+@maker("av1_two.obu")
+def _two_sequences(path: Path, folder: Path) -> None:
+    parts = [make(name, folder) for name in ("av1_small.obu", "av1_pyramid.obu")]
+    path.write_bytes(b"".join(part.read_bytes() for part in parts))
+
+
+@maker("av1_annexb.obu")
+def _annexb(path: Path, folder: Path) -> None:
+    # lengths before temporal units, frame units and OBUs: the demuxer gives other bytes
+    def leb128(value: int) -> bytes:
+        low = bytes([value & 127 | (128 if value > 127 else 0)])
+        return low + (leb128(value >> 7) if value > 127 else b"")
+
+    packets: list[bytes] = []
+    for kind, unit in av1_units(make("av1_pyramid.obu", folder).read_bytes()):
+        if kind == 2:
+            packets.append(b"")
+        packets[-1] += leb128(len(unit)) + unit
+    frames = [leb128(len(packet)) + packet for packet in packets]
+    path.write_bytes(b"".join(leb128(len(frame)) + frame for frame in frames))
+
+
+@maker("av1_linear.ivf")
+def _damaged_unit(path: Path, folder: Path) -> None:
+    # the first unit of a packet says that it is longer than the packet: decoded linearly
+    data = bytearray(make("av1_pyramid.ivf", folder).read_bytes())
+    (size,) = struct.unpack("<I", data[32:36])
+    at = 32 + 12 + size + 12  # in the second packet
+    assert data[at] & 2
+    data[at + 1] = 0x7F
+    path.write_bytes(data)
+
 
 # -- pictures of other kinds --------------------------------------------------------------------
 

@@ -383,25 +383,6 @@ def test_dav1d_threads_from_the_environment(
 # -- damage ---------------------------------------------------------------------------------------
 
 
-def units(data: bytes) -> list[tuple[int, bytes]]:
-    """OBUs of a low-overhead stream, as (type, all bytes); each has a size field."""
-    found, at = [], 0
-    while at < len(data):
-        head = 2 if data[at] & 4 else 1
-        assert data[at] & 2
-        size = shift = 0
-        while True:
-            byte = data[at + head]
-            size |= (byte & 127) << shift
-            shift += 7
-            head += 1
-            if byte < 128:
-                break
-        found.append((data[at] >> 3 & 15, data[at : at + head + size]))
-        at += head + size
-    return found
-
-
 def frame(decoder: VideoDecoder, index: int) -> bytes | None:
     """The digest of a frame, None where it can't be had."""
     try:
@@ -431,7 +412,7 @@ def without_first_frame(all_units: list[tuple[int, bytes]]) -> bytes:
 
 def test_a_stream_that_begins_without_its_key_frame(streams: Callable[[str], Path]) -> None:
     # frames whose references are missing give nothing, in a linear decode as here
-    all_units = units(streams("low_delay.obu").read_bytes())
+    all_units = media.av1_units(streams("low_delay.obu").read_bytes())
     whole = own(str(streams("low_delay.mp4"))).digests
     check(ivf(all_units), whole)
     data = without_first_frame(all_units)
@@ -442,7 +423,7 @@ def test_a_stream_that_begins_without_its_key_frame(streams: Callable[[str], Pat
         decoder.build_index()
         assert decoder.metadata.sparse
     # dav1d doesn't get over an order to show a frame that isn't there
-    data = without_first_frame(units(streams("gop.obu").read_bytes()))
+    data = without_first_frame(media.av1_units(streams("gop.obu").read_bytes()))
     assert own(data).digests == []
     with VideoDecoder(data) as decoder:
         assert len(decoder) == 0
@@ -466,7 +447,7 @@ def equal_or_refused(source: bytes) -> tuple[int, int]:
 
 def test_frames_that_are_left_out(streams: Callable[[str], Path]) -> None:
     # the frame that is gone leaves other frames in its slots
-    all_units = units(streams("pyramid.obu").read_bytes())
+    all_units = media.av1_units(streams("pyramid.obu").read_bytes())
     frames = [i for i, (kind, _) in enumerate(all_units) if kind in (3, 6)]
     for gone in (frames[5], frames[20], frames[33]):
         right, _ = equal_or_refused(ivf(all_units[:gone] + all_units[gone + 1 :]))
@@ -474,7 +455,7 @@ def test_frames_that_are_left_out(streams: Callable[[str], Path]) -> None:
 
 
 def test_repeated_sequence_headers_change_nothing(streams: Callable[[str], Path]) -> None:
-    all_units = units(streams("pyramid.obu").read_bytes())
+    all_units = media.av1_units(streams("pyramid.obu").read_bytes())
     header = next(unit for kind, unit in all_units if kind == 1)
     data = b"".join(unit + header if kind == 2 else unit for kind, unit in all_units)
     check(data, own(str(streams("pyramid.mp4"))).digests)
@@ -513,7 +494,7 @@ def test_bit_flips_and_truncations(streams: Callable[[str], Path]) -> None:
 
 def test_damage_is_named_and_remembered(streams: Callable[[str], Path]) -> None:
     # zeros for the tiles of a frame in the second group
-    all_units = units(streams("gop.obu").read_bytes())
+    all_units = media.av1_units(streams("gop.obu").read_bytes())
     at = next(i for i, (kind, u) in enumerate(all_units) if i > 30 and kind == 6 and len(u) > 90)
     kind, unit = all_units[at]
     all_units[at] = (kind, unit[:30] + bytes(len(unit) - 30))
@@ -540,7 +521,7 @@ def test_what_dav1d_says_goes_to_the_log(
     streams: Callable[[str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     # the last OBU says that it is longer than its packet
-    all_units = units(streams("gop.obu").read_bytes())
+    all_units = media.av1_units(streams("gop.obu").read_bytes())
     kind, unit = all_units[-1]
     all_units[-1] = (kind, bytes([unit[0], 0xFF, 0x7F]) + unit[2:])
     data = ivf(all_units)

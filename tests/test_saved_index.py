@@ -6,11 +6,15 @@ import io
 import os
 import random
 import shutil
+import struct
 import threading
 import warnings
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from pathlib import Path
 
+import av
 import media
 import numpy as np
 import pytest
@@ -21,24 +25,29 @@ from sparseframes.errors import DecodeError, SparseError, UnsupportedError
 
 Clip = Callable[[str], str]
 
+CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus" / "av1"
+
 
 def save(path: str) -> bytes:
     with VideoDecoder(path) as decoder, decoder._use() as reader:
         return reader.export_index()
 
 
-@pytest.fixture
-def video(clip: Clip, tmp_path: Path) -> Path:
+# one for each kind of index
+KINDS = ["pyramid.mp4", "av1_pyramid.mp4"]
+
+
+@pytest.fixture(params=KINDS)
+def video(request: pytest.FixtureRequest, clip: Clip, tmp_path: Path) -> Path:
     """A file of the test's own."""
-    return Path(shutil.copy2(clip("pyramid.mp4"), tmp_path / "video.mp4"))
+    return Path(shutil.copy2(clip(request.param), tmp_path / "video.mp4"))
 
 
 # -- the same as without --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", media.IN_ORDER)
-def test_everything_is_as_without(clip: Clip, name: str) -> None:
-    path = clip(name)
+def same_as_without(path: str, seed: int = 1) -> None:
+    """Metadata, times, plans and frames."""
     fresh = VideoDecoder(path, pixel_format="native")
     loaded = VideoDecoder(path, pixel_format="native", saved_index=save(path), on_stale="refuse")
     assert loaded._info.saved
@@ -49,30 +58,91 @@ def test_everything_is_as_without(clip: Clip, name: str) -> None:
         assert x.frame_info(0, count).tobytes() == y.frame_info(0, count).tobytes()
         # all tables and epochs: what stands before is a hash of them
         assert x.export_index()[48:] == y.export_index()[48:]
-    indices = random.Random(name).sample(range(count), min(count, 12))
+    indices = random.Random(seed).sample(range(count), min(count, 12))
     for index in indices:
         a, b = fresh.plan([index]), loaded.plan([index])
         assert a.reconstruct.tolist() == b.reconstruct.tolist()
         for picture in a.reconstruct.tolist():
             assert a.references(picture) == b.references(picture)
         assert a.bytes == b.bytes
-    for a, b in zip(
-        fresh.get_frames_at(indices).data, loaded.get_frames_at(indices).data, strict=True
-    ):
-        assert np.array_equal(a, b)
+        assert a.linear_count == b.linear_count
+        # each by itself: sizes may differ
+        for a, b in zip(fresh[index], loaded[index], strict=True):
+            assert np.array_equal(a, b)
     # what the header pass would have read is not
     assert loaded.stats.state_only_packets == 0
 
 
-def test_only_the_closure_is_read(clip: Clip) -> None:
-    path = clip("pyramid.mp4")
+@pytest.mark.parametrize("name", [*media.IN_ORDER, *media.AV1])
+def test_everything_is_as_without(clip: Clip, name: str) -> None:
+    same_as_without(clip(name))
+    with VideoDecoder(clip(name), saved_index=save(clip(name)), on_stale="refuse") as decoder:
+        first = 100 * (name == "twovideo.mp4" and decoder.metadata.width == 64)
+        for k in (0, len(decoder) - 1, len(decoder) // 3):
+            assert media.number_of(decoder[k]) == k + first
+
+
+def test_new_sequences_in_the_middle(clip: Clip) -> None:
+    path = clip("av1_two.obu")
+    same_as_without(path)
+    with VideoDecoder(path, saved_index=save(path), on_stale="refuse") as decoder:
+        assert [media.number_of(decoder[k]) for k in (119, 3, 30, 29, 70)] == [89, 3, 0, 29, 40]
+        assert decoder[29].shape == (98, 130, 3)
+        assert decoder[30].shape == (96, 128, 3)
+
+
+def test_frames_that_are_not_shown(clip: Clip, tmp_path: Path) -> None:
+    # an edit list that begins 20 frames later
+    data = Path(clip("av1_pyramid.mp4")).read_bytes()
+    with av.open(clip("av1_pyramid.mp4")) as container:
+        step = int(1 / media.FPS / container.streams.video[0].time_base)
+    at = data.index(b"elst") + 12
+    (media_time,) = struct.unpack(">i", data[at + 4 : at + 8])
+    path = tmp_path / "editlist.mp4"
+    path.write_bytes(data[: at + 4] + struct.pack(">i", media_time + 20 * step) + data[at + 8 :])
+    same_as_without(str(path))
+    with VideoDecoder(path, saved_index=save(str(path)), on_stale="refuse") as decoder:
+        assert len(decoder) == 70
+        assert [media.number_of(decoder[k]) for k in (0, 69, 17)] == [20, 89, 37]
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"there is no {CORPUS}")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dav1d_8-bit_data_00000071.ivf",  # hidden frames, by libaom
+        "dav1d_8-bit_issues_326_order_hint_bits_1.ivf",
+        "dav1d_10-bit_argon_test5606.obu",  # short signaling, sizes from references, film grain
+        "dav1d_10-bit_argon_test185_302.obu",  # new sequences, super-resolution
+        "dav1d_8-bit_features_annexb.obu",
+        "dav1d_8-bit_resize_av1-1-b8-03-sizeup.ivf",
+        "vkcts_av1-176x144-main-basic-8.ivf",  # no order hints
+        "torchcodec_gradient.avif",
+    ],
+)
+def test_corpus(name: str) -> None:
+    same_as_without(str(CORPUS / name), seed=3)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_only_the_closure_is_read(clip: Clip, name: str) -> None:
+    path = clip(name)
     saved = save(path)
     with VideoDecoder(path, saved_index=saved, on_stale="refuse") as decoder:
         plan = decoder.plan([70])
         before = decoder.stats.source_bytes
         assert before == 0
-        decoder.get_frame_at(70)
-        assert decoder.stats.source_bytes == plan.bytes
+        assert media.number_of(decoder[70]) == 70
+        # of AV1, the order to show a frame that was hidden, too
+        shown = 3 if name.startswith("av1") else 0
+        assert plan.bytes <= decoder.stats.source_bytes <= plan.bytes + shown
+        assert decoder.stats.source_bytes < Path(path).stat().st_size / 2
+
+
+@pytest.mark.parametrize("name", ["av1_pyramid.mp4", "av1_g2.mp4"])
+def test_indexes_of_av1_are_small(clip: Clip, name: str) -> None:
+    with VideoDecoder(clip(name)) as decoder:
+        assert len(save(clip(name))) < 20 * len(decoder)
 
 
 def test_memory_and_file_likes(clip: Clip) -> None:
@@ -106,6 +176,24 @@ def test_codecs_without_closures_have_none(clip: Clip) -> None:
         decoder.save_index()
 
 
+def test_av1_that_is_decoded_linearly_has_none(clip: Clip, tmp_path: Path) -> None:
+    path = Path(shutil.copy(clip("av1_linear.ivf"), tmp_path))
+    words = r"av1_linear.ivf: .*decoded linearly.*: .* \(packet \d"
+    with VideoDecoder(path) as decoder:
+        with pytest.raises(UnsupportedError, match=words):
+            decoder.save_index()
+        assert media.number_of(decoder[0]) == 0  # it can be read as ever
+        assert not decoder.metadata.sparse
+        with pytest.raises(UnsupportedError, match="decoded linearly"):
+            decoder.save_index()
+    assert list(tmp_path.iterdir()) == [path]
+    # "rebuild" doesn't stumble over it
+    path.with_name("av1_linear.ivf.sparse").write_bytes(save(clip("av1_pyramid.ivf")))
+    with pytest.warns(SavedIndexWarning):
+        decoder = VideoDecoder(path, saved_index="auto")
+    assert media.number_of(decoder[0]) == 0
+
+
 # -- stale and damaged ones -----------------------------------------------------------------------
 
 
@@ -116,7 +204,7 @@ def damage(path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["refuse", "bypass", "rebuild"])
-@pytest.mark.parametrize("fault", ["damaged", "empty", "stale"])
+@pytest.mark.parametrize("fault", ["damaged", "empty", "stale", "old"])
 def test_policies(video: Path, policy: str, fault: str) -> None:
     with VideoDecoder(video) as decoder:
         saved = Path(decoder.save_index())
@@ -125,6 +213,10 @@ def test_policies(video: Path, policy: str, fault: str) -> None:
         damage(saved)
     elif fault == "empty":
         saved.write_bytes(b"")
+    elif fault == "old":
+        data = bytearray(saved.read_bytes())
+        data[12] = 1
+        saved.write_bytes(data)
     else:
         video.write_bytes(video.read_bytes() + b"\0\0\0\x08free")
     before = saved.read_bytes()
@@ -153,23 +245,110 @@ def test_none_is_no_fault(video: Path) -> None:
     assert list(video.parent.iterdir()) == [video]
 
 
-def test_every_truncation_and_many_flips_are_refused(clip: Clip) -> None:
-    path = clip("onekey.mp4")
-    saved = save(path)
+def flips(saved: bytes) -> Iterator[bytes]:
+    """Each byte in its turn with another bit."""
     rng = random.Random(7)
-    variants = [saved[:size] for size in range(0, len(saved), 37)]
-    for _ in range(300):
+    for at in range(len(saved)):
         data = bytearray(saved)
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        variants.append(bytes(data))
-    for variant in variants:
+        data[at] ^= 1 << rng.randrange(8)
+        yield bytes(data)
+
+
+@pytest.mark.parametrize("name", ["onekey.mp4", "av1_pyramid.mp4"])
+def test_every_truncation_and_flip_is_refused(clip: Clip, name: str) -> None:
+    path = clip(name)
+    saved = save(path)
+    variants = [saved[:size] for size in range(0, len(saved), 7)]
+    for variant in (*variants, *flips(saved)):
         with pytest.raises(SavedIndexError):
             VideoDecoder(path, saved_index=variant, on_stale="refuse")
 
 
+def murmur3(data: bytes) -> bytes:
+    """MurmurHash3's 128 bits, x64, with FFmpeg's seed."""
+    mask = (1 << 64) - 1
+    c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
+    h1 = h2 = 0x725ACC55DADDCA55
+
+    def turn(value: int, count: int) -> int:
+        return (value << count | value >> (64 - count)) & mask
+
+    def mix(value: int) -> int:
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
+            value = (value ^ value >> 33) * factor & mask
+        return value
+
+    whole = len(data) // 16 * 16
+    blocks = [data[at : at + 16] for at in range(0, whole, 16)]
+    for number, block in enumerate([*blocks, data[whole:].ljust(16, b"\0")]):
+        k1, k2 = struct.unpack("<QQ", block)
+        h1 ^= turn(k1 * c1 & mask, 31) * c2 & mask
+        if number < len(blocks):
+            h1 = ((turn(h1, 27) + h2) * 5 + 0x52DCE729) & mask
+        h2 ^= turn(k2 * c2 & mask, 33) * c1 & mask
+        if number < len(blocks):
+            h2 = ((turn(h2, 31) + h1) * 5 + 0x38495AB5) & mask
+    h1, h2 = h1 ^ len(data), h2 ^ len(data)
+    h1 = (h1 + h2) & mask
+    h2 = (h2 + h1) & mask
+    h1, h2 = mix(h1), mix(h2)
+    h1 = (h1 + h2) & mask
+    return struct.pack("<QQ", h1, (h2 + h1) & mask)
+
+
+def sign(index: bytes) -> bytes:
+    """With the hash that fits."""
+    return index[:32] + murmur3(index[:32] + index[48:]) + index[48:]
+
+
+@pytest.mark.parametrize("name", ["onekey.mp4", "av1_pyramid.mp4", "av1_g2.mp4"])
+def test_forged_ones_do_no_harm(clip: Clip, name: str) -> None:
+    """Flips under a hash that fits: refused, now or by a request, or frames of the right shape."""
+    path = clip(name)
+    saved = save(path)
+    assert sign(saved) == saved
+    refused = 0
+    for variant in flips(saved):
+        try:
+            with VideoDecoder(path, saved_index=sign(variant), on_stale="refuse") as decoder:
+                for frame in decoder.get_frames_at(
+                    [k for k in (3, 40, 77) if k < len(decoder)]
+                ).data:
+                    assert frame.shape == (media.HEIGHT, media.WIDTH, 3)
+        except SparseError:
+            refused += 1
+    assert refused > len(saved) / 2
+
+
+@pytest.mark.parametrize("name", ["pyramid.ts", "av1_annexb.obu"])
+def test_packets_that_are_said_to_stand_in_the_file(clip: Clip, name: str) -> None:
+    """Of an index whose packets don't: the demuxer isn't there to give them."""
+    saved = save(clip(name))
+    blocks = 48 + int.from_bytes(saved[24:28], "little")
+    at = 48
+    while saved[at] & 128:  # the head's size
+        at += 1
+    head = bytearray(zlib.decompress(saved[at + 1 : blocks]))
+    place = 1 + head[0]  # behind the release, which has fewer than 128 bytes
+    if head[0] & 128:
+        place = 2 + (head[0] & 127 | head[1] << 7)
+    for _ in range(4):  # size, time, stream, whether it is the first
+        while head[place] & 128:
+            place += 1
+        place += 1
+    assert head[place] == 0
+    head[place] = 2  # 1: direct
+    packed = saved[48 : at + 1] + zlib.compress(bytes(head), 9)
+    forged = saved[:24] + len(packed).to_bytes(4, "little") + saved[28:48] + packed + saved[blocks:]
+    forged = forged[:16] + len(forged).to_bytes(8, "little") + forged[24:]
+    decoder = VideoDecoder(clip(name), saved_index=sign(forged), on_stale="refuse")
+    with pytest.raises(SavedIndexError, match="damaged"):
+        decoder[20]
+
+
 def test_other_versions_are_named(clip: Clip) -> None:
     path = clip("onekey.mp4")
-    for place, value, words in ((8, 4, "byte order"), (12, 2, "format 2")):
+    for place, value, words in ((8, 4, "byte order"), (12, 1, "format 1"), (12, 3, "format 3")):
         data = bytearray(save(path))
         data[place] = value
         with pytest.raises(SavedIndexError, match=words):
@@ -178,7 +357,7 @@ def test_other_versions_are_named(clip: Clip) -> None:
 
 def test_a_file_that_is_written_to_raises(video: Path, clip: Clip) -> None:
     """In place, after the index was made: no frame of it may be given out."""
-    other = Path(clip("opengop.mp4")).read_bytes()
+    other = Path(clip("slices.mp4")).read_bytes()
     for saved in (None, save(str(video))):
         original = video.read_bytes()
         stamp = video.stat()
@@ -207,6 +386,36 @@ def test_changed_packets_are_noticed_by_their_beginning(video: Path) -> None:
         decoder.get_frame_at(0)
 
 
+def test_changed_frames_of_av1_are_noticed(clip: Clip, tmp_path: Path) -> None:
+    """By their beginning, even where dav1d takes what stands there now, and with any index."""
+    path = Path(shutil.copy2(clip("av1_low_delay.mp4"), tmp_path / "video.mp4"))
+    with av.open(str(path)) as container:
+        places = [(p.pos, p.size) for p in container.demux(video=0) if p.size]
+    # two that are of the same size: after the exchange all headers are in order
+    sizes = [size for _, size in places]
+    a, b = next(
+        (i, j) for i, j in combinations(range(1, 30), 2) if sizes[i] == sizes[j] and j > i + 1
+    )
+    data, stamp = path.read_bytes(), path.stat()
+    changed = bytearray(data)
+    for (to, size), (at, _) in ((places[a], places[b]), (places[b], places[a])):
+        changed[to : to + size] = data[at : at + size]
+    saved = save(str(path))
+    for index in (saved, None):
+        decoder = VideoDecoder(path, saved_index=index, on_stale="refuse")
+        if index is None:
+            decoder.build_index()
+        with path.open("r+b") as file:
+            file.write(changed)
+        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        with pytest.raises(SourceError, match="another one"):
+            decoder[a]
+        with path.open("r+b") as file:
+            file.write(data)
+        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        assert media.number_of(decoder[a]) == a
+
+
 # -- places ---------------------------------------------------------------------------------------
 
 
@@ -215,7 +424,7 @@ def test_folders_and_sets(clip: Clip, tmp_path: Path, where: str) -> None:
     place = tmp_path / where
     if where == "folder":
         place.mkdir()
-    names = ["pyramid.mp4", "opengop.mp4", "hevc_opengop.mp4"]
+    names = ["pyramid.mp4", "opengop.mp4", "hevc_opengop.mp4", "av1_pyramid.mkv", "av1_gop.mp4"]
     for name in names:
         with VideoDecoder(clip(name), saved_index=place) as decoder:
             assert not decoder._info.saved
@@ -275,7 +484,7 @@ def test_nowhere_to_write(video: Path, tmp_path: Path) -> None:
 # -- the command ----------------------------------------------------------------------------------
 
 
-def test_command(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(video: Path, clip: Clip, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["index", "--check", str(video)]) == 1
     assert "no saved index" in capsys.readouterr().err
     assert run(["index", str(video.parent), "--jobs", "2"]) == 0
@@ -288,6 +497,9 @@ def test_command(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "damaged" in capsys.readouterr().err
     assert run(["index", str(video)]) == 0
     assert run(["index", "--check", "--json", str(video)]) == 0
+    shutil.copy(clip("av1_linear.ivf"), video.parent)
+    assert run(["index", str(video.parent)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 current, 1 unsupported")
     broken = video.with_name("broken.mp4")
     broken.write_bytes(video.read_bytes()[:500])
     assert run(["index", str(video.parent)]) == 1

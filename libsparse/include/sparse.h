@@ -302,7 +302,8 @@ SPARSE_API int sparse_build_index(SparseReader *reader, SparseProgress progress,
 /*
  * Save the whole index, which is made first if it isn't there: to a file, which is written under
  * another name in the same folder, synced and renamed, or to *data, to be freed by sparse_free().
- * SPARSE_ERR_UNSUPPORTED for codecs whose closures aren't followed. progress may be NULL.
+ * SPARSE_ERR_UNSUPPORTED for codecs whose closures aren't followed, and for AV1 that is decoded
+ * linearly. progress may be NULL.
  */
 SPARSE_API int sparse_save_index(SparseReader *reader, const char *path, SparseProgress progress,
                                  void *user, SparseError *error);

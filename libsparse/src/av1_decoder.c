@@ -86,19 +86,25 @@ static int write_size(uint8_t *out, size_t value)
     return n;
 }
 
-/* Make the packet: the sequence header, when dav1d hasn't been told of it, and size bytes of
- * another packet from offset on. */
-static int fill_packet(SparseAv1Decoder *decoder, int32_t sequence, int32_t packet, int32_t offset,
-                       int32_t size, SparseError *error)
+/* Bytes of a packet. */
+typedef struct Part {
+    int32_t packet, offset, size;
+    int32_t checked; /* its first bytes, with this check */
+    uint16_t check;
+} Part;
+
+/* Make the packet: the sequence header, when dav1d hasn't been told of it, and the part. */
+static int fill_packet(SparseAv1Decoder *decoder, int32_t sequence, Part part, SparseError *error)
 {
     const SparseAv1SequenceUse *use = sparse_av1_index_sequence(decoder->index, sequence);
     const int told = decoder->sequence == sequence;
     const int head = told ? 0 : 1 + write_size(NULL, use->size) + (int)use->size;
     uint8_t *at;
+    int ret;
 
     av_packet_unref(decoder->packet);
-    if (size > INT32_MAX - head - AV_INPUT_BUFFER_PADDING_SIZE ||
-        av_new_packet(decoder->packet, head + size) < 0)
+    if (part.size > INT32_MAX - head - AV_INPUT_BUFFER_PADDING_SIZE ||
+        av_new_packet(decoder->packet, head + part.size) < 0)
         return sparse_fail_memory(error);
     at = decoder->packet->data;
     if (!told) {
@@ -108,7 +114,10 @@ static int fill_packet(SparseAv1Decoder *decoder, int32_t sequence, int32_t pack
         at += use->size;
         decoder->sequence = sequence;
     }
-    return sparse_source_read_part(decoder->source, packet, offset, at, size, error);
+    ret = sparse_source_read_part(decoder->source, part.packet, part.offset, at, part.size, error);
+    if (ret >= 0 && sparse_packet_check(at, part.checked) != part.check)
+        ret = sparse_source_fail_check(decoder->source, part.packet, error);
+    return ret;
 }
 
 /* Give dav1d the packet, which has to give as many frames as are expected, one or none. */
@@ -156,7 +165,13 @@ int sparse_av1_decoder_decode(SparseAv1Decoder *decoder, int32_t picture, Sparse
                 return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                                    "a reference that isn't where it belongs (packet %d)",
                                    frame->packet);
-    ret = fill_packet(decoder, frame->sequence, frame->packet, frame->offset, frame->size, error);
+    ret = fill_packet(decoder, frame->sequence,
+                      (Part){.packet = frame->packet,
+                             .offset = frame->offset,
+                             .size = frame->size,
+                             .checked = frame->checked,
+                             .check = frame->check},
+                      error);
     if (ret >= 0)
         ret = feed(decoder, frame->flags & SPARSE_AV1_SHOWN, error);
     if (ret < 0)
@@ -177,7 +192,13 @@ int sparse_av1_decoder_show(SparseAv1Decoder *decoder, const SparseAv1Shown *sho
     if (!frame || decoder->slots[shown->slot] != shown->picture)
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "a picture that isn't where it belongs (packet %d)", shown->packet);
-    ret = fill_packet(decoder, frame->sequence, shown->packet, shown->offset, shown->size, error);
+    ret = fill_packet(decoder, frame->sequence,
+                      (Part){.packet = shown->packet,
+                             .offset = shown->offset,
+                             .size = shown->size,
+                             .checked = shown->size,
+                             .check = shown->check},
+                      error);
     if (ret >= 0)
         ret = feed(decoder, 1, error);
     return ret < 0 ? fail(decoder, ret, shown->packet, error) : 0;

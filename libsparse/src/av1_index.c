@@ -2,7 +2,7 @@
  * This file is part of sparseframes.
  * SPDX-License-Identifier: LGPL-2.1-or-later
  */
-#include "av1_index.h"
+#include "av1_index_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,30 +15,6 @@ enum {
     HEAD = 256,          /* bytes read at first: of a small packet all, of frames the header */
     HEAD_MOST = 4 << 10, /* bytes that a frame header may take */
     SEQUENCE_MOST = 1 << 10
-};
-
-struct SparseAv1Index {
-    SparseSource *source;
-    int64_t packet_count;
-    int lazy;  /* runs of packets from key frames on, and the table's word for the order */
-    int whole; /* all is covered, and shown is the bitstream's order */
-
-    int32_t *first;  /* [packet_count] of a packet's frames in frames; -1: it isn't covered */
-    uint8_t *counts; /* [packet_count] how many there are */
-
-    SparseAv1Frame *frames;
-    size_t frame_count, frame_capacity;
-    SparseAv1Shown *shown;
-    size_t shown_count, shown_capacity;
-    SparseAv1SequenceUse *sequences;
-    size_t sequence_count, sequence_capacity;
-
-    /* the pass */
-    SparseAv1Slot slots[SPARSE_AV1_SLOTS];
-    int32_t sequence;        /* that is active; -1: none */
-    uint8_t chroma_location; /* AVCHROMA_LOC_* */
-    int64_t at; /* the packet that slots and sequence are those before; -1: of none */
-    int64_t scanned;
 };
 
 int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, int lazy,
@@ -76,6 +52,7 @@ void sparse_av1_index_close(SparseAv1Index **index)
 {
     if (!*index)
         return;
+    sparse_av1_drop_blocks(*index);
     forget(*index);
     free((*index)->frames);
     free((*index)->shown);
@@ -148,7 +125,8 @@ static size_t rank_of(const SparseAv1Index *index, int32_t packet)
     return low;
 }
 
-static int add_shown(Pass *pass, int32_t picture, int64_t offset, int64_t size, int slot)
+static int add_shown(Pass *pass, int32_t picture, int64_t offset, int64_t size, int slot,
+                     uint16_t check)
 {
     SparseAv1Index *index = pass->index;
     const SparseAv1Shown shown = {
@@ -157,7 +135,8 @@ static int add_shown(Pass *pass, int32_t picture, int64_t offset, int64_t size, 
         .packet = pass->number,
         .offset = (int32_t)offset,
         .size = (int32_t)size,
-        .slot = slot,
+        .slot = (uint8_t)slot,
+        .check = check,
     };
     int ret;
 
@@ -229,6 +208,14 @@ static void refresh_slots(SparseAv1Index *index, uint8_t refresh, const SparseAv
             index->slots[slot] = *with;
 }
 
+/* Of the first OBU of a frame, so many bytes have a check. */
+static uint8_t checked_bytes(const SparseAv1Obu *obu)
+{
+    const int64_t size = obu->header_size + obu->payload_size;
+
+    return (uint8_t)(size < SPARSE_CHECKED_BYTES ? size : SPARSE_CHECKED_BYTES);
+}
+
 static int show_existing(Pass *pass, const SparseAv1Header *header, int64_t offset,
                          const SparseAv1Obu *obu)
 {
@@ -238,19 +225,28 @@ static int show_existing(Pass *pass, const SparseAv1Header *header, int64_t offs
     const SparseAv1Header all = {
         .width = slot.width, .height = slot.height, .refresh = 0xff, .frame_type = slot.frame_type};
     SparseAv1Frame *frame;
+    const uint8_t checked = checked_bytes(obu);
+    uint16_t check;
+    size_t there;
+    const uint8_t *data = view(pass, offset, checked, &there);
     int ret;
 
+    if (!data)
+        return pass->error->code;
+    check = sparse_packet_check(data, checked);
     if (slot.frame_type != SPARSE_AV1_KEY)
-        return add_shown(pass, slot.frame, offset, size, header->existing_slot);
+        return add_shown(pass, slot.frame, offset, size, header->existing_slot, check);
     ret = add_frame(pass, &all, (uint8_t)(1 << header->existing_slot), &frame);
     if (ret < 0)
         return ret;
     frame->offset = (int32_t)offset;
     frame->size = (int32_t)size;
     frame->flags = SPARSE_AV1_SHOWN | SPARSE_AV1_RESHOWN;
+    frame->checked = checked;
+    frame->check = check;
     slot.frame = latest(pass);
     refresh_slots(index, 0xff, &slot);
-    return add_shown(pass, slot.frame, 0, 0, 0);
+    return add_shown(pass, slot.frame, 0, 0, 0, 0);
 }
 
 /* A frame header. *dropped becomes 1 when dav1d refuses it, and with it the rest of the
@@ -263,6 +259,7 @@ static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int 
     SparseAv1Frame *frame;
     SparseAv1Slot stored;
     uint8_t used = 0;
+    uint16_t check = 0;
     int ret = -1;
 
     if (pass->frame && !pass->tiles)
@@ -274,10 +271,13 @@ static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int 
     for (int64_t wanted = 64; ret < 0; wanted *= 8) {
         int64_t payload = obu->payload_size < wanted ? obu->payload_size : wanted;
         size_t size;
-        const uint8_t *data = view(pass, offset + obu->header_size, payload, &size);
+        const uint8_t *data = view(pass, offset, obu->header_size + payload, &size);
 
         if (!data)
             return pass->error->code;
+        check = sparse_packet_check(data, checked_bytes(obu));
+        data += obu->header_size;
+        size -= (size_t)obu->header_size;
         if (size > (size_t)obu->payload_size)
             size = (size_t)obu->payload_size;
         ret = sparse_av1_read_header(data, size, sequence, index->slots, obu->temporal_id,
@@ -306,6 +306,8 @@ static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int 
     frame->size = (int32_t)(obu->header_size + obu->payload_size);
     frame->flags = (header.show_frame ? SPARSE_AV1_SHOWN : 0) |
                    (header.short_signaling ? SPARSE_AV1_ALL_SLOTS : 0);
+    frame->checked = checked_bytes(obu);
+    frame->check = check;
     stored = (SparseAv1Slot){
         .frame = latest(pass),
         .frame_type = (uint8_t)header.frame_type,
@@ -321,7 +323,7 @@ static int take_header(Pass *pass, int64_t offset, const SparseAv1Obu *obu, int 
     refresh_slots(index, header.refresh, &stored);
     pass->frame = frame;
     pass->tiles = obu->type == SPARSE_AV1_OBU_FRAME;
-    return header.show_frame ? add_shown(pass, stored.frame, 0, 0, 0) : 0;
+    return header.show_frame ? add_shown(pass, stored.frame, 0, 0, 0, 0) : 0;
 }
 
 static int take_sequence(Pass *pass, int64_t offset, const SparseAv1Obu *obu)
@@ -459,7 +461,7 @@ static int prepare(SparseAv1Index *index, SparseProgress progress, void *user, S
 {
     int ret;
 
-    if (index->counts)
+    if (index->counts || index->blocks)
         return 0;
     ret = sparse_source_packets(index->source, &index->packet_count, progress, user, error);
     if (ret < 0)
@@ -610,8 +612,7 @@ int sparse_av1_index_cover(SparseAv1Index *index, const int64_t *targets, size_t
 
 /* ---- What others see ---- */
 
-int sparse_av1_index_order(SparseAv1Index *index, const SparseAv1Shown **shown, int64_t *count,
-                           SparseError *error)
+int sparse_av1_index_count(SparseAv1Index *index, int64_t *count, SparseError *error)
 {
     int ret = prepare(index, NULL, NULL, error);
 
@@ -619,31 +620,47 @@ int sparse_av1_index_order(SparseAv1Index *index, const SparseAv1Shown **shown, 
         ret = order_by_table(index, error);
     if (ret >= 0 && !index->lazy)
         ret = sparse_av1_index_build(index, NULL, NULL, error);
-    *shown = index->shown;
     *count = (int64_t)index->shown_count;
     return ret;
 }
 
+SparseAv1Shown sparse_av1_index_shown(const SparseAv1Index *index, int64_t k)
+{
+    return index->blocks ? sparse_av1_saved_shown(index, k) : index->shown[k];
+}
+
+/* The frames of a packet: their number, or -1 when it isn't covered. */
+static int get_frames(const SparseAv1Index *index, int64_t packet, const SparseAv1Frame **frames)
+{
+    if (index->blocks)
+        return sparse_av1_saved_frames(index, packet, frames);
+    if (index->first[packet] < 0)
+        return -1;
+    *frames = &index->frames[index->first[packet]];
+    return index->counts[packet];
+}
+
 const SparseAv1Frame *sparse_av1_index_frame(const SparseAv1Index *index, int64_t picture)
 {
-    int64_t packet = picture / SPARSE_AV1_PER_PACKET, k = picture % SPARSE_AV1_PER_PACKET;
+    const int64_t packet = picture / SPARSE_AV1_PER_PACKET, k = picture % SPARSE_AV1_PER_PACKET;
+    const SparseAv1Frame *frames;
 
-    if (picture < 0 || packet >= index->packet_count || index->first[packet] < 0 ||
-        k >= index->counts[packet])
+    if (picture < 0 || packet >= index->packet_count || k >= get_frames(index, packet, &frames))
         return NULL;
-    return &index->frames[index->first[packet] + k];
+    return &frames[k];
 }
 
 int64_t sparse_av1_index_previous(const SparseAv1Index *index, int64_t picture)
 {
     int64_t packet = picture / SPARSE_AV1_PER_PACKET;
+    const SparseAv1Frame *frames;
+    int count = 0;
 
     if (picture % SPARSE_AV1_PER_PACKET)
         return picture - 1;
-    while (packet-- > 0 && index->first[packet] >= 0)
-        if (index->counts[packet])
-            return packet * SPARSE_AV1_PER_PACKET + index->counts[packet] - 1;
-    return -1;
+    while (!count && packet-- > 0)
+        count = get_frames(index, packet, &frames);
+    return packet >= 0 && count > 0 ? packet * SPARSE_AV1_PER_PACKET + count - 1 : -1;
 }
 
 const SparseAv1SequenceUse *sparse_av1_index_sequence(const SparseAv1Index *index, int32_t number)

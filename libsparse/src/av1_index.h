@@ -12,6 +12,7 @@
 #define SPARSE_AV1_INDEX_H
 
 #include "av1_obu.h"
+#include "bytes.h"
 #include "plan.h"
 #include "source.h"
 
@@ -39,6 +40,8 @@ typedef struct SparseAv1Frame {
     uint8_t refresh; /* slots that it is stored to */
     uint8_t flags;   /* SPARSE_AV1_SHOWN ... */
     uint8_t type;    /* enum SparseAv1FrameType */
+    uint8_t checked; /* of its first bytes, as many as check is of */
+    uint16_t check;  /* sparse_packet_check() */
 } SparseAv1Frame;
 
 /* One frame put out. */
@@ -48,7 +51,8 @@ typedef struct SparseAv1Shown {
     int32_t packet;       /* that puts it out */
     int32_t offset, size; /* of the OBU that shows an existing frame; size 0: it is shown when it
                              is decoded */
-    int32_t slot;         /* that the OBU shows */
+    uint8_t slot;         /* that the OBU shows */
+    uint16_t check;       /* of the OBU's first bytes, SPARSE_CHECKED_BYTES at most */
 } SparseAv1Shown;
 
 /* One sequence header. */
@@ -74,12 +78,15 @@ int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void 
                            SparseError *error);
 
 /*
- * The order of display, which belongs to the index: makes the index, unless it is lazy and the
- * container's table can be taken at its word. Of frames that aren't covered yet a lazy index
- * knows times and packets alone. SPARSE_ERR_UNSUPPORTED: see sparse_av1_index_build().
+ * The number of frames: makes the index, unless it is lazy and the container's table can be taken
+ * at its word. Of frames that aren't covered yet a lazy index knows times and packets alone.
+ * SPARSE_ERR_UNSUPPORTED: see sparse_av1_index_build().
  */
-int sparse_av1_index_order(SparseAv1Index *index, const SparseAv1Shown **shown, int64_t *count,
-                           SparseError *error);
+int sparse_av1_index_count(SparseAv1Index *index, int64_t *count, SparseError *error);
+
+/* The k-th of them in the order of display, k in 0..count-1. Zeros when a saved index doesn't
+ * tell it: see sparse_source_check_saved(). Thread-safety: as sparse_av1_index_frame(). */
+SparseAv1Shown sparse_av1_index_shown(const SparseAv1Index *index, int64_t k);
 
 /* Make sure that the closures of frames targets[0..count) of the order are known. *reordered
  * becomes 1 when the order may have changed by this, and the caller asks again. */
@@ -87,7 +94,7 @@ int sparse_av1_index_cover(SparseAv1Index *index, const int64_t *targets, size_t
                            int *reordered, SparseError *error);
 
 /* Belongs to the index; NULL for a picture that isn't there or isn't covered. Thread-safety: safe
- * while nothing is covered. */
+ * while nothing is covered; of a saved index, for what was asked of it before. */
 const SparseAv1Frame *sparse_av1_index_frame(const SparseAv1Index *index, int64_t picture);
 
 /* The picture before a covered one in decode order, -1: none, or it isn't covered. */
@@ -97,6 +104,17 @@ const SparseAv1SequenceUse *sparse_av1_index_sequence(const SparseAv1Index *inde
 
 /* A SparsePlanLookup over a SparseAv1Index. */
 int sparse_av1_index_lookup(void *index, int64_t picture, SparsePlanNode *node, SparseError *error);
+
+/*
+ * Use a saved index for the source, which was opened with it. What is kept of saved is taken out
+ * of it. SPARSE_ERR_SAVED when it doesn't go with the packets.
+ */
+int sparse_av1_index_use_saved(SparseAv1Index *index, SparseSavedIndex *saved, SparseError *error);
+
+/* Make the whole index if it isn't there, and append all of a saved one to out.
+ * SPARSE_ERR_UNSUPPORTED: see sparse_av1_index_build(). */
+int sparse_av1_index_save(SparseAv1Index *index, SparseProgress progress, void *user,
+                          SparseBuffer *out, SparseError *error);
 
 /* Packets whose headers have been read. */
 int64_t sparse_av1_index_scanned(const SparseAv1Index *index);

@@ -16,7 +16,6 @@ struct SparseAv1Job {
     SparseReader *reader;
     const SparsePlan *plan;
     const SparseRequest *request;
-    const SparseAv1Shown *shown;
 
     size_t *slot_of_step; /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
     size_t *next_slot;    /* [request->count] */
@@ -66,13 +65,9 @@ int sparse_av1_job_begin(SparseAv1Job **result, SparseReader *reader, const Spar
     const size_t steps = plan->step_count, parts = (size_t)plan->part_count;
     const size_t most = SIZE_MAX / 64;
     SparseAv1Job *job;
-    const SparseAv1Shown *shown;
-    int64_t count;
     int ret = check_damage(reader, plan, error);
 
     *result = NULL;
-    if (ret >= 0)
-        ret = sparse_av1_index_order(reader->av1, &shown, &count, error);
     if (ret < 0)
         return ret;
     if (steps > most || request->count > most)
@@ -85,7 +80,6 @@ int sparse_av1_job_begin(SparseAv1Job **result, SparseReader *reader, const Spar
     job->reader = reader;
     job->plan = plan;
     job->request = request;
-    job->shown = shown;
     job->slot_of_step = (size_t *)(job + 1);
     job->part_steps = job->slot_of_step + steps;
     job->next_slot = job->part_steps + steps;
@@ -123,9 +117,9 @@ static int is_wanted(const SparseAv1Job *job, size_t step)
 }
 
 /* How a step with slots is put out: as its first slot has it. */
-static const SparseAv1Shown *shown_of(const SparseAv1Job *job, size_t step)
+static SparseAv1Shown shown_of(const SparseAv1Job *job, size_t step)
 {
-    return &job->shown[job->request->indices[job->slot_of_step[step]]];
+    return sparse_av1_index_shown(job->reader->av1, job->request->indices[job->slot_of_step[step]]);
 }
 
 /* Whether a step is put out by an OBU of its own, after it was decoded. */
@@ -149,7 +143,7 @@ static int holds(const SparseAv1Decoder *decoder, const SparseAv1Frame *frame, i
 static int can_show(const SparseAv1Job *job, const SparseAv1Decoder *decoder, size_t step)
 {
     return is_shown_later(job, step) &&
-           decoder->slots[shown_of(job, step)->slot] == picture_of(job, step);
+           decoder->slots[shown_of(job, step).slot] == picture_of(job, step);
 }
 
 /*
@@ -213,8 +207,11 @@ static int take_step(const SparseAv1Job *job, SparseAv1Decoder *decoder, SparseC
 
     if (job->todo[step] == DECODE)
         ret = sparse_av1_decoder_decode(decoder, picture_of(job, step), error);
-    if (ret >= 0 && wanted && is_shown_later(job, step))
-        ret = sparse_av1_decoder_show(decoder, shown_of(job, step), error);
+    if (ret >= 0 && wanted && is_shown_later(job, step)) {
+        const SparseAv1Shown shown = shown_of(job, step);
+
+        ret = sparse_av1_decoder_show(decoder, &shown, error);
+    }
     decoded = sparse_seconds();
     done->decode_seconds += decoded - start;
     if (ret < 0)

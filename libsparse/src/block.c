@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "array.h"
+#include "column.h"
 
 /* The columns in their order. */
 enum {
@@ -39,40 +40,6 @@ enum {
     COLUMN_NB
 };
 
-/* Values wrap around: every int64 survives. */
-static int64_t minus(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-
-static int64_t plus(int64_t a, int64_t b)
-{
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static uint64_t magnitude(int64_t value)
-{
-    return value < 0 ? ~(uint64_t)value + 1 : (uint64_t)value;
-}
-
-static uint64_t common_divisor(const int64_t *values, int count)
-{
-    uint64_t divisor = 0;
-
-    for (int i = 0; i < count && divisor != 1; i++) {
-        uint64_t a = divisor, b = magnitude(values[i]);
-
-        while (b) {
-            uint64_t rest = a % b;
-
-            a = b;
-            b = rest;
-        }
-        divisor = a;
-    }
-    return divisor;
-}
-
 /* ---- What is foretold ---- */
 
 /* The numbers of a column, or their reading back: value k with what is before it. Only members
@@ -86,7 +53,7 @@ static int64_t get_value(const SparseBlock *block, int column, int k)
     case COLUMN_POS: return packet->pos;
     case COLUMN_SIZE: return packet->size;
     case COLUMN_DTS: return packet->dts;
-    case COLUMN_PTS: return minus(packet->pts, packet->dts);
+    case COLUMN_PTS: return sparse_minus(packet->pts, packet->dts);
     case COLUMN_DURATION: return packet->duration;
     case COLUMN_PACKET_FLAGS: return packet->flags;
     case COLUMN_CHECK: return packet->check;
@@ -126,7 +93,7 @@ static int set_value(SparseBlock *block, int column, int k, int64_t value)
     case COLUMN_POS: packet->pos = value; return value >= 0;
     case COLUMN_SIZE: packet->size = (int32_t)value; return value >= 0 && value <= INT32_MAX;
     case COLUMN_DTS: packet->dts = value; return 1;
-    case COLUMN_PTS: packet->pts = plus(value, packet->dts); return 1;
+    case COLUMN_PTS: packet->pts = sparse_plus(value, packet->dts); return 1;
     case COLUMN_DURATION: packet->duration = value; return 1;
     case COLUMN_PACKET_FLAGS: packet->flags = (uint32_t)value; return value >= 0;
     case COLUMN_CHECK: packet->check = (uint16_t)value; return value >= 0 && value <= UINT16_MAX;
@@ -169,12 +136,14 @@ static int64_t foretell(const SparseBlock *block, int column, int k)
         return column == COLUMN_TIMES_SHOWN;
     switch (column) {
     case COLUMN_POS: /* the next one stands behind it, but for other streams */
-        return plus(block->packets[k - 1].pos, block->packets[k - 1].size);
+        return sparse_plus(block->packets[k - 1].pos, block->packets[k - 1].size);
     case COLUMN_DTS:
     case COLUMN_FRAME_PTS:
-        if (k >= 2)
-            return minus(2 * (uint64_t)get_value(block, column, k - 1),
-                         get_value(block, column, k - 2));
+        if (k >= 2) {
+            const int64_t last = get_value(block, column, k - 1);
+
+            return sparse_plus(last, sparse_minus(last, get_value(block, column, k - 2)));
+        }
         return get_value(block, column, k - 1);
     case COLUMN_CHECK: /* have nothing to do with each other */
     case COLUMN_SIZE:
@@ -215,21 +184,10 @@ int sparse_block_pack(SparseBuffer *out, const SparseBlock *block, SparseError *
     for (int place = 0; place < COLUMN_NB; place++) {
         const int column = column_at(place), count = items_of(block, column);
         int64_t left[SPARSE_BLOCK];
-        uint64_t divisor;
 
         for (int k = 0; k < count; k++)
-            left[k] = minus(get_value(block, column, k), foretell(block, column, k));
-        divisor = common_divisor(left, count);
-        if (!divisor)
-            continue;
-        present |= 1u << column;
-        sparse_put_varint(out, divisor);
-        for (int k = 0; k < count; k++) {
-            uint64_t value = magnitude(left[k]) / divisor;
-
-            /* the sign of the one value that has no counterpart doesn't matter */
-            sparse_put_signed(out, left[k] < 0 ? (int64_t)(~value + 1) : (int64_t)value);
-        }
+            left[k] = sparse_minus(get_value(block, column, k), foretell(block, column, k));
+        present |= (uint32_t)sparse_put_column(out, left, count) << column;
     }
     for (int i = 0; i < 3; i++)
         out->data[head + (size_t)i] = (uint8_t)(present >> (8 * i));
@@ -284,15 +242,12 @@ int sparse_block_unpack(SparseSpan *in, SparseBlock *block, int64_t packet_total
         return 0;
     for (int place = 0; place < COLUMN_NB; place++) {
         const int column = column_at(place), count = items_of(block, column);
-        const int is_there = present >> column & 1;
-        uint64_t divisor = is_there ? sparse_get_varint(in) : 0;
+        int64_t left[SPARSE_BLOCK];
 
-        for (int k = 0; k < count; k++) {
-            uint64_t left = is_there ? (uint64_t)sparse_get_signed(in) * divisor : 0;
-
-            if (!set_value(block, column, k, plus(foretell(block, column, k), (int64_t)left)))
+        sparse_get_column(in, present >> column & 1, left, count);
+        for (int k = 0; k < count; k++)
+            if (!set_value(block, column, k, sparse_plus(foretell(block, column, k), left[k])))
                 return 0;
-        }
     }
     ret = unpack_references(in, block, error);
     if (ret != 1 || in->bad)

@@ -79,7 +79,7 @@ int sparse_reader_frame_info(SparseReader *reader, int64_t first, int64_t count,
         info->pts_seconds = to_seconds(info->pts, base);
         info->duration_seconds = to_seconds(info->duration, base);
     }
-    return reader->index ? sparse_index_check(reader->index, error) : 0;
+    return sparse_source_check_saved(reader->source, error);
 }
 
 int sparse_reader_layout(SparseReader *reader, int64_t index, int format, SparseLayout *layout,
@@ -106,9 +106,6 @@ int sparse_reader_layout(SparseReader *reader, int64_t index, int format, Sparse
             picture.width <= 0)
             return sparse_source_fail(reader->source, error, SPARSE_ERR_DECODE, index,
                                       "damaged data: the frame's size can't be read");
-        ret = sparse_index_check(reader->index, error);
-        if (ret < 0)
-            return ret;
         pix_fmt = picture.format;
         width = picture.width;
         height = picture.height;

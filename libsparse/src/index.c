@@ -279,14 +279,6 @@ void sparse_index_snapshot(const SparseIndex *index, int64_t id, FFSparseSnapsho
                (size_t)notes->entry_count * sizeof(*snapshot->entries));
 }
 
-int sparse_index_check(const SparseIndex *index, SparseError *error)
-{
-    if (index->packed && sparse_packed_is_broken(index->packed))
-        return sparse_source_fail(index->source, error, SPARSE_ERR_SAVED, -1,
-                                  "the saved index is damaged");
-    return 0;
-}
-
 void sparse_index_rest(SparseIndex *index)
 {
     if (index->packed)

@@ -64,10 +64,6 @@ int sparse_index_use_saved(SparseIndex *index, SparseSavedIndex *saved, SparseEr
 int sparse_index_save(SparseIndex *index, SparseProgress progress, void *user, SparseBuffer *out,
                       SparseError *error);
 
-/* SPARSE_ERR_SAVED when something that was asked of a saved index since the open couldn't be had:
- * to be asked before results are given out. */
-int sparse_index_check(const SparseIndex *index, SparseError *error);
-
 /* Free what only the making of plans needs. */
 void sparse_index_rest(SparseIndex *index);
 

@@ -15,36 +15,14 @@ enum {
     HEADS_SIZE = 16384, /* bytes of them */
 };
 
-/* Whether the packets are those that the index was made of. */
-static int compare_packets(SparseIndex *index, SparsePacked *packed, SparseError *error)
-{
-    int64_t count;
-    int ret = sparse_source_packets(index->source, &count, NULL, NULL, error);
-    int same = ret >= 0 && count == sparse_packed_packets(packed);
-
-    for (int64_t i = 0; same && i < count; i++) {
-        const SparsePacket a = sparse_source_packet(index->source, i);
-        const SparsePacket b = sparse_packed_packet(packed, i);
-
-        same = a.pts == b.pts && a.dts == b.dts && a.duration == b.duration && a.pos == b.pos &&
-               a.size == b.size &&
-               (a.flags | SPARSE_PACKET_CHECKED) == (b.flags | SPARSE_PACKET_CHECKED);
-    }
-    if (ret >= 0 && !same)
-        ret = sparse_source_fail(index->source, error, SPARSE_ERR_SAVED, -1,
-                                 "the saved index is stale: it was made for other packets");
-    return ret;
-}
-
 int sparse_index_use_saved(SparseIndex *index, SparseSavedIndex *saved, SparseError *error)
 {
     int ret;
 
     if (!saved->direct) {
-        ret = compare_packets(index, saved->packed, error);
+        ret = sparse_source_take_packed(index->source, saved->packed, error);
         if (ret < 0)
             return ret;
-        sparse_source_use_packed(index->source, saved->packed);
         saved->packed = NULL;
     }
     index->params = calloc((size_t)saved->epoch_count + 1, sizeof(FFSparseParams *));

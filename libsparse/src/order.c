@@ -58,11 +58,11 @@ int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *e
 
     *order = (SparseOrder){.index = reader->index};
     if (reader->av1) {
-        ret = sparse_av1_index_order(reader->av1, &order->shown, &order->count, error);
+        ret = sparse_av1_index_count(reader->av1, &order->count, error);
         ret = settle_av1(reader, ret, error);
+        order->av1 = reader->av1;
         if (ret < 0 || reader->av1)
             return ret;
-        order->shown = NULL;
     }
     if (reader->index)
         return sparse_index_count(reader->index, &order->count, error);
@@ -87,19 +87,20 @@ int sparse_reader_cover(SparseReader *reader, const int64_t *targets, size_t cou
 
 int64_t sparse_order_picture(const SparseOrder *order, int64_t k)
 {
-    return order->index   ? sparse_index_frame(order->index, k).picture
-           : order->shown ? order->shown[k].picture
-                          : order->frames[k].packet;
+    return order->index ? sparse_index_frame(order->index, k).picture
+           : order->av1 ? sparse_av1_index_shown(order->av1, k).picture
+                        : order->frames[k].packet;
 }
 
 int64_t sparse_order_pts(const SparseOrder *order, int64_t k)
 {
-    return order->index   ? sparse_index_frame(order->index, k).pts
-           : order->shown ? order->shown[k].pts
-                          : order->frames[k].pts;
+    return order->index ? sparse_index_frame(order->index, k).pts
+           : order->av1 ? sparse_av1_index_shown(order->av1, k).pts
+                        : order->frames[k].pts;
 }
 
 int64_t sparse_order_packet(const SparseOrder *order, int64_t k)
 {
-    return order->shown ? order->shown[k].packet : sparse_order_picture(order, k);
+    return order->av1 ? sparse_av1_index_shown(order->av1, k).packet
+                      : sparse_order_picture(order, k);
 }

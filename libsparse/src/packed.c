@@ -126,6 +126,17 @@ int sparse_packed_add_snapshot(SparsePacked *packed, const FFSparseSnapshot *sna
     return 0;
 }
 
+int sparse_packed_add_rest(SparsePacked *packed, const SparseBuffer *rest, SparseError *error)
+{
+    int ret = sparse_buffer_append(&packed->own, rest->data, rest->size, error);
+
+    if (ret < 0)
+        return ret;
+    packed->bytes = packed->own.data;
+    packed->ends[packed->blocks_made - 1] = packed->own.size;
+    return 0;
+}
+
 void sparse_packed_finish(SparsePacked *packed)
 {
     uint8_t *fitting = packed->own.size ? realloc(packed->own.data, packed->own.size) : NULL;
@@ -426,4 +437,20 @@ void sparse_packed_snapshot(SparsePacked *packed, int64_t i, FFSparseSnapshot *s
         }
     }
     pthread_mutex_unlock(&packed->lock);
+}
+
+int sparse_packed_read_rest(SparsePacked *packed, int64_t number,
+                            int (*read)(void *user, const SparseBlock *block, SparseSpan rest),
+                            void *user)
+{
+    const Cached *cached;
+    int good;
+
+    pthread_mutex_lock(&packed->lock);
+    cached = get_block(packed, number * SPARSE_BLOCK);
+    good = cached && read && read(user, &cached->block, cached->snapshots);
+    if (!good)
+        packed->broken = 1;
+    pthread_mutex_unlock(&packed->lock);
+    return good;
 }

@@ -23,6 +23,9 @@ int sparse_packed_add_block(SparsePacked *packed, const SparseBlock *block, Spar
 int sparse_packed_add_snapshot(SparsePacked *packed, const FFSparseSnapshot *snapshot, int64_t i,
                                SparseError *error);
 
+/* Add bytes that are the caller's to the last block, in place of snapshots. */
+int sparse_packed_add_rest(SparsePacked *packed, const SparseBuffer *rest, SparseError *error);
+
 /* All is added: give back what room was too much. */
 void sparse_packed_finish(SparsePacked *packed);
 
@@ -56,6 +59,12 @@ int sparse_packed_references(SparsePacked *packed, int64_t i, int32_t *reference
 
 /* The snapshot before packet i; its params become NULL. */
 void sparse_packed_snapshot(SparsePacked *packed, int64_t i, FFSparseSnapshot *snapshot);
+
+/* Hand the block with this number (of blocks) to read, with what sparse_packed_add_rest() added to
+ * it. 1, or 0 when the block can't be unpacked or read returns 0 or is NULL: it is then broken. */
+int sparse_packed_read_rest(SparsePacked *packed, int64_t number,
+                            int (*read)(void *user, const SparseBlock *block, SparseSpan rest),
+                            void *user);
 
 int sparse_packed_is_broken(const SparsePacked *packed);
 

@@ -253,6 +253,36 @@ void sparse_source_use_packed(SparseSource *source, SparsePacked *packed)
     source->capacity = 0;
 }
 
+int sparse_source_take_packed(SparseSource *source, SparsePacked *packed, SparseError *error)
+{
+    int64_t count;
+    int ret = sparse_source_packets(source, &count, NULL, NULL, error);
+    int same = ret >= 0 && count == sparse_packed_packets(packed);
+
+    for (int64_t i = 0; same && i < count; i++) {
+        const SparsePacket a = sparse_source_packet(source, i);
+        const SparsePacket b = sparse_packed_packet(packed, i);
+
+        same = a.pts == b.pts && a.dts == b.dts && a.duration == b.duration && a.pos == b.pos &&
+               a.size == b.size &&
+               (a.flags | SPARSE_PACKET_CHECKED) == (b.flags | SPARSE_PACKET_CHECKED);
+    }
+    if (ret >= 0 && !same)
+        ret = sparse_source_fail(source, error, SPARSE_ERR_SAVED, -1,
+                                 "the saved index is stale: it was made for other packets");
+    if (ret >= 0)
+        sparse_source_use_packed(source, packed);
+    return ret;
+}
+
+int sparse_source_check_saved(const SparseSource *source, SparseError *error)
+{
+    if (source->packed && sparse_packed_is_broken(source->packed))
+        return sparse_source_fail(source, error, SPARSE_ERR_SAVED, -1,
+                                  "the saved index is damaged");
+    return SPARSE_OK;
+}
+
 SparsePacked *sparse_source_packed(const SparseSource *source)
 {
     return source->packed;
@@ -263,6 +293,7 @@ SparsePacket sparse_source_packet(const SparseSource *source, int64_t i)
     return source->packed ? sparse_packed_packet(source->packed, i) : source->packets[i];
 }
 
+/* Side data and times of a packet, or NULL. */
 static const AVPacket *find_extra(const SparseSource *source, int64_t packet)
 {
     size_t low = 0, high = source->extra_count;
@@ -275,7 +306,20 @@ static const AVPacket *find_extra(const SparseSource *source, int64_t packet)
         else
             high = middle;
     }
-    return source->extras[low].properties;
+    return low < source->extra_count && source->extras[low].packet == packet
+               ? source->extras[low].properties
+               : NULL;
+}
+
+/* A saved index may say of a packet that it has what the source hasn't. */
+static int check_packet(const SparseSource *source, int64_t i, const SparsePacket *packet,
+                        SparseError *error)
+{
+    if ((packet->flags & SPARSE_PACKET_SPOOLED && !source->spool) ||
+        (packet->flags & SPARSE_PACKET_EXTRA && !find_extra(source, i)))
+        return sparse_source_fail(source, error, SPARSE_ERR_SAVED, -1,
+                                  "the saved index is damaged");
+    return SPARSE_OK;
 }
 
 void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pkt)
@@ -296,11 +340,13 @@ int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uin
                             int64_t size, SparseError *error)
 {
     const SparsePacket packet = sparse_source_packet(source, i);
+    int ret = check_packet(source, i, &packet, error);
     int64_t n;
 
+    if (ret < 0)
+        return ret;
     if (packet.flags & SPARSE_PACKET_SPOOLED) {
-        int ret = sparse_spool_read(source->spool, out, packet.pos + offset, size, error);
-
+        ret = sparse_spool_read(source->spool, out, packet.pos + offset, size, error);
         if (ret < 0)
             return ret;
     } else {
@@ -317,17 +363,25 @@ int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uin
     return SPARSE_OK;
 }
 
-static uint16_t check_of(const uint8_t *data, int64_t size)
+uint16_t sparse_packet_check(const uint8_t *data, int64_t size)
 {
     return (uint16_t)crc32(0, data,
                            (uInt)(size < SPARSE_CHECKED_BYTES ? size : SPARSE_CHECKED_BYTES));
+}
+
+int sparse_source_fail_check(const SparseSource *source, int64_t i, SparseError *error)
+{
+    return sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
+                              "packet %lld is another one than when the index was made: the "
+                              "file has been changed",
+                              (long long)i);
 }
 
 void sparse_packet_keep_check(SparseSource *source, int64_t i, const uint8_t *data, int64_t size)
 {
     if (source->packed)
         return;
-    source->packets[i].check = check_of(data, size);
+    source->packets[i].check = sparse_packet_check(data, size);
     source->packets[i].flags |= SPARSE_PACKET_CHECKED;
 }
 
@@ -341,6 +395,9 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
         return sparse_source_fail(source, error, SPARSE_ERR_ARGUMENT, -1, "there is no packet %lld",
                                   (long long)i);
     packet = sparse_source_packet(source, i);
+    ret = check_packet(source, i, &packet, error);
+    if (ret < 0)
+        return ret;
     if (av_new_packet(pkt, packet.size) < 0)
         return sparse_fail_memory(error);
     if (packet.flags & SPARSE_PACKET_SPOOLED) {
@@ -356,11 +413,8 @@ int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, Sp
                                      (long long)i);
     }
     if (ret == SPARSE_OK && packet.flags & SPARSE_PACKET_CHECKED &&
-        check_of(pkt->data, packet.size) != packet.check)
-        ret = sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
-                                 "packet %lld is another one than when the index was made: the "
-                                 "file has been changed",
-                                 (long long)i);
+        sparse_packet_check(pkt->data, packet.size) != packet.check)
+        ret = sparse_source_fail_check(source, i, error);
     if (ret == SPARSE_OK && packet.flags & SPARSE_PACKET_EXTRA &&
         av_packet_copy_props(pkt, find_extra(source, i)) < 0)
         ret = sparse_fail_memory(error);

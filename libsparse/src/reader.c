@@ -147,9 +147,9 @@ static void blame(SparseReader *reader, const int64_t *targets, const int64_t *p
 }
 
 /* What a saved index that turned out to be damaged has led to is not to be given out. */
-static int check_index(const SparseReader *reader, int ret, SparseError *error)
+static int check_saved(const SparseReader *reader, int ret, SparseError *error)
 {
-    int checked = sparse_index_check(reader->index, error);
+    int checked = sparse_source_check_saved(reader->source, error);
 
     return checked < 0 ? checked : ret;
 }
@@ -157,7 +157,7 @@ static int check_index(const SparseReader *reader, int ret, SparseError *error)
 /* Whether what was read may be given out. */
 static int check_source(const SparseReader *reader, SparseError *error)
 {
-    int ret = reader->index ? sparse_index_check(reader->index, error) : 0;
+    int ret = sparse_source_check_saved(reader->source, error);
 
     return ret < 0 ? ret : sparse_source_check_unchanged(reader->source, error);
 }
@@ -206,8 +206,7 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
         blame(reader, targets, pictures, distinct, lookup, user, error);
     if (ret >= 0)
         (*plan)->linear_count = count_linear(reader, pictures, distinct);
-    if (reader->index)
-        ret = check_index(reader, ret, error);
+    ret = check_saved(reader, ret, error);
     if (ret < 0)
         sparse_plan_free(plan);
 

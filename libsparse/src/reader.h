@@ -74,7 +74,7 @@ int sparse_reader_open_linear(SparseReader *reader, int lazy, SparseError *error
 typedef struct SparseOrder {
     int64_t count;
     const SparseIndex *index;
-    const SparseAv1Shown *shown;
+    const SparseAv1Index *av1;
     const SparseRestartFrame *frames;
 } SparseOrder;
 

@@ -26,7 +26,8 @@ enum { AT_ORDER = 8, AT_VERSION = 12, AT_SIZE = 16, AT_META_SIZE = 24, AT_HASH =
 
 #define BYTE_ORDER_MARK 0x04030201u
 
-enum { FORMAT_VERSION = 1 };
+/* 2: AV1, too */
+enum { FORMAT_VERSION = 2 };
 
 struct SparseSaved {
     const uint8_t *data;

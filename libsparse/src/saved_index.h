@@ -7,6 +7,7 @@
 #ifndef SPARSE_SAVED_INDEX_H
 #define SPARSE_SAVED_INDEX_H
 
+#include "av1_index.h"
 #include "epochs.h"
 #include "packed.h"
 #include "source_internal.h"
@@ -21,6 +22,11 @@ struct SparseSavedIndex {
     SparseEpoch *epochs;
     int32_t epoch_count;
     SparsePacked *packed;
+
+    /* AV1 alone */
+    SparseAv1SequenceUse *sequences;
+    size_t sequence_count;
+    int32_t *shown_first; /* frames put out before each block, and their sum */
 };
 
 #endif /* SPARSE_SAVED_INDEX_H */

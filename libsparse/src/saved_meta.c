@@ -27,6 +27,12 @@ static const char *program(void)
     return FFMPEG_VERSION "+" SPARSE_PATCH_SERIES;
 }
 
+/* Of an AV1 stream. */
+static int64_t block_count(const SparsePacked *packed)
+{
+    return (sparse_packed_packets(packed) + SPARSE_BLOCK - 1) / SPARSE_BLOCK;
+}
+
 /* ---- Writing ---- */
 
 static int put_bytes(SparseBuffer *out, const void *data, size_t size, SparseError *error)
@@ -138,6 +144,27 @@ static int put_epochs(SparseBuffer *out, const SparseSavedIndex *index, SparseEr
     return ret;
 }
 
+/* Sequence headers, and how many frames each block puts out. */
+static int put_av1(SparseBuffer *out, const SparseSavedIndex *index, SparseError *error)
+{
+    const int64_t count = (int64_t)index->sequence_count;
+    int ret = put_numbers(out, &count, 1, error);
+
+    for (size_t i = 0; i < index->sequence_count && ret >= 0; i++) {
+        const int64_t location = index->sequences[i].chroma_location;
+
+        ret = put_numbers(out, &location, 1, error);
+        if (ret >= 0)
+            ret = put_bytes(out, index->sequences[i].payload, index->sequences[i].size, error);
+    }
+    for (int64_t b = 0; b < block_count(index->packed) && ret >= 0; b++) {
+        const int64_t shown = index->shown_first[b + 1] - index->shown_first[b];
+
+        ret = put_numbers(out, &shown, 1, error);
+    }
+    return ret;
+}
+
 int sparse_meta_write(SparseBuffer *out, const SparseSavedIndex *index,
                       const SparseFingerprint *identity, const SparseBuffer *sizes,
                       SparseError *error)
@@ -166,6 +193,8 @@ int sparse_meta_write(SparseBuffer *out, const SparseSavedIndex *index,
         ret = put_facts(&raw, &index->facts, error);
     if (ret >= 0)
         ret = put_epochs(&raw, index, error);
+    if (ret >= 0 && index->par->codec_id == AV_CODEC_ID_AV1)
+        ret = put_av1(&raw, index, error);
     if (ret >= 0)
         ret = sparse_buffer_append(&raw, sizes->data, sizes->size, error);
     if (ret >= 0 && raw.size > MOST)
@@ -241,8 +270,8 @@ static int get_parameters(SparseSpan *in, AVCodecParameters *par)
     uint64_t size;
 
     if (!get_numbers(in, n, 22) || !is_within(n[0], 0, INT32_MAX) ||
-        !sparse_decoder_supports((enum AVCodecID)n[0]) || !is_within(n[1], 0, UINT32_MAX) ||
-        !is_format(n[2]) || n[3] < 0 || !is_within(n[21], 0, 64))
+        !(n[0] == AV_CODEC_ID_AV1 || sparse_decoder_supports((enum AVCodecID)n[0])) ||
+        !is_within(n[1], 0, UINT32_MAX) || !is_format(n[2]) || n[3] < 0 || !is_within(n[21], 0, 64))
         return 0;
     for (int i = 4; i < 21; i++)
         if (!is_within(n[i], INT32_MIN, INT32_MAX))
@@ -362,6 +391,56 @@ static int get_epochs(SparseSpan *in, SparseSavedIndex *index, int64_t packet_co
     return 1;
 }
 
+/* One sequence header: 1, or 0. */
+static int get_sequence(SparseSpan *in, SparseAv1SequenceUse *use)
+{
+    const int64_t location = sparse_get_signed(in);
+    const uint64_t size = sparse_get_varint(in);
+    const uint8_t *payload = sparse_get_bytes(in, size);
+
+    if (!payload || !is_within(location, 0, AVCHROMA_LOC_NB - 1) ||
+        !sparse_av1_read_sequence(payload, (size_t)size, &use->sequence))
+        return 0;
+    use->payload = malloc((size_t)size + 1);
+    if (!use->payload)
+        return 0;
+    memcpy(use->payload, payload, (size_t)size);
+    use->size = (size_t)size;
+    use->chroma_location = (uint8_t)location;
+    return 1;
+}
+
+static int get_av1(SparseSpan *in, SparseSavedIndex *index, int64_t packet_count)
+{
+    const int64_t count = sparse_get_signed(in), blocks = (packet_count - 1) / SPARSE_BLOCK + 1;
+
+    /* each sequence takes two bytes at least, each block one */
+    if (in->bad || !is_within(count, 0, (in->end - in->at) / 2) ||
+        packet_count >= INT32_MAX / SPARSE_AV1_PER_PACKET)
+        return 0;
+    index->sequences = calloc((size_t)count + 1, sizeof(*index->sequences));
+    if (!index->sequences)
+        return 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (!get_sequence(in, &index->sequences[i]))
+            return 0;
+        index->sequence_count++;
+    }
+    if (blocks > in->end - in->at)
+        return 0;
+    index->shown_first = calloc((size_t)blocks + 1, sizeof(*index->shown_first));
+    if (!index->shown_first)
+        return 0;
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t shown = sparse_get_signed(in);
+
+        if (!is_within(shown, 0, INT32_MAX - index->shown_first[b]))
+            return 0;
+        index->shown_first[b + 1] = index->shown_first[b] + (int32_t)shown;
+    }
+    return !in->bad;
+}
+
 /* The bytes as they were before they were compressed: 1, or 0. */
 static int uncompress_meta(SparseSavedMeta *meta, const uint8_t *data, size_t size, SparseSpan *out)
 {
@@ -413,7 +492,8 @@ int sparse_meta_read(SparseSavedMeta *meta, const uint8_t *data, size_t size, co
     if (!index->par)
         return sparse_fail_memory(error);
     if (!get_parameters(&in, index->par) || !get_facts(&in, &index->facts, &meta->container) ||
-        !get_epochs(&in, index, n[6]))
+        !get_epochs(&in, index, n[6]) ||
+        (index->par->codec_id == AV_CODEC_ID_AV1 && (n[7] || !get_av1(&in, index, n[6]))))
         goto damaged;
     ret = sparse_packed_read(&index->packed, index->par->codec_id, n[6], n[7], &in, blocks,
                              blocks_size, error);
@@ -431,6 +511,10 @@ void sparse_meta_free(SparseSavedMeta *meta)
     avcodec_parameters_free(&meta->index.par);
     sparse_packed_free(&meta->index.packed);
     free(meta->index.epochs);
+    for (size_t i = 0; i < meta->index.sequence_count; i++)
+        free(meta->index.sequences[i].payload);
+    free(meta->index.sequences);
+    free(meta->index.shown_first);
     av_freep(&meta->container);
     free(meta->raw);
     meta->raw = NULL;

@@ -112,6 +112,15 @@ void sparse_source_use_packed(SparseSource *source, struct SparsePacked *packed)
 /* Them, or NULL. */
 struct SparsePacked *sparse_source_packed(const SparseSource *source);
 
+/* The same with those of a saved index, which have to be the source's: SPARSE_ERR_SAVED when they
+ * aren't, and then packed isn't taken. */
+int sparse_source_take_packed(SparseSource *source, struct SparsePacked *packed,
+                              SparseError *error);
+
+/* SPARSE_ERR_SAVED when something that was asked of packed tables since the open couldn't be had: to
+ * be asked before results are given out. Thread-safety: safe. */
+int sparse_source_check_saved(const SparseSource *source, SparseError *error);
+
 /* One of them. The table must have been made. Thread-safety: safe. */
 SparsePacket sparse_source_packet(const SparseSource *source, int64_t i);
 
@@ -122,6 +131,14 @@ SparsePacket sparse_source_packet(const SparseSource *source, int64_t i);
  * Thread-safety: safe.
  */
 int sparse_source_read_packet(SparseSource *source, int64_t i, AVPacket *pkt, SparseError *error);
+
+/* What tells whether a packet, or a part of one, still begins as it did: a checksum of its first
+ * SPARSE_CHECKED_BYTES, of those that there are. Pure. */
+enum { SPARSE_CHECKED_BYTES = 64 };
+uint16_t sparse_packet_check(const uint8_t *data, int64_t size);
+
+/* SPARSE_ERR_SOURCE: what was read of packet i isn't what the check was of. */
+int sparse_source_fail_check(const SparseSource *source, int64_t i, SparseError *error);
 
 /* Read size bytes of packet i from offset on, which must be within it. The table must have
  * been built. Thread-safety: safe. */

@@ -100,7 +100,6 @@ void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pk
 
 /* Keep what tells whether packet i still begins as it does now, from its first bytes (all, or
  * SPARSE_CHECKED_BYTES at least). One thread at a time. */
-enum { SPARSE_CHECKED_BYTES = 64 };
 void sparse_packet_keep_check(SparseSource *source, int64_t i, const uint8_t *data, int64_t size);
 
 /* Free all that belongs to the table. */

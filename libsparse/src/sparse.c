@@ -92,12 +92,17 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
             ret = sparse_index_use_saved(reader->index, sparse_saved_index(reader->saved), error);
         return ret;
     }
+    if (!decoded && codec == AV_CODEC_ID_AV1) {
+        int ret = sparse_av1_index_open(&reader->av1, reader->source,
+                                        settings->index_mode == SPARSE_INDEX_LAZY, error);
+
+        if (ret >= 0 && reader->saved)
+            ret = sparse_av1_index_use_saved(reader->av1, sparse_saved_index(reader->saved), error);
+        return ret;
+    }
     if (reader->saved)
         return sparse_source_fail(reader->source, error, SPARSE_ERR_SAVED, -1,
                                   "the saved index is of no use here");
-    if (!decoded && codec == AV_CODEC_ID_AV1)
-        return sparse_av1_index_open(&reader->av1, reader->source,
-                                     settings->index_mode == SPARSE_INDEX_LAZY, error);
     return sparse_reader_open_linear(reader, settings->index_mode == SPARSE_INDEX_LAZY, error);
 }
 
@@ -283,9 +288,13 @@ static int make_saved(SparseReader *reader, SparseProgress progress, void *user,
 
     if (reader->index)
         ret = sparse_index_save(reader->index, progress, user, out, error);
+    else if (reader->av1)
+        ret = sparse_av1_index_save(reader->av1, progress, user, out, error);
     else
         ret = sparse_source_fail(reader->source, error, SPARSE_ERR_UNSUPPORTED, -1,
-                                 "no index of this codec can be saved");
+                                 sparse_source_codecpar(reader->source)->codec_id == AV_CODEC_ID_AV1
+                                     ? "no index of a stream that is decoded linearly can be saved"
+                                     : "no index of this codec can be saved");
     sparse_log_leave(previous);
     return ret;
 }

@@ -394,7 +394,8 @@ class VideoDecoder:
             The name of the file that was written: under another name first, then renamed.
 
         Raises:
-            UnsupportedError: of this codec no index can be saved.
+            UnsupportedError: of this codec, or of AV1 that is decoded linearly, no index can
+                be saved.
             OSError: it can't be written.
         """
         place = make_place(path) if path is not None else self._place or make_place("auto")
