@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ CHUNK = 32
 BUDGET = 256 << 20
 
 
-class Arm:
+class Arm(ABC):
     """One loader. Its counters, where it has any, are those of the handle's lifetime."""
 
     exact = False
@@ -32,23 +33,23 @@ class Arm:
     def __init__(self, **options: Any) -> None:
         self.options = options
 
+    @abstractmethod
     def open(self, path: str) -> Any:
         """A handle for reading."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, handle: Any, indices: Sequence[int]) -> Any:
         """Frames as an array [N, H, W, 3], or as a list of arrays [H, W, 3]."""
-        raise NotImplementedError
 
     def read_all(self, handle: Any, frames: int) -> Iterator[Any]:
         """All frames in order, some at a time."""
         for first in range(0, frames, CHUNK):
             yield self.read(handle, range(first, min(first + CHUNK, frames)))
 
-    def close(self, handle: Any) -> None:
+    def close(self, handle: Any) -> None:  # noqa: B027 - most have nothing to close
         """Give the handle back."""
 
-    def prepare(self, path: str) -> None:
+    def prepare(self, path: str) -> None:  # noqa: B027 - most have nothing to prepare
         """Called before each request, in no figure."""
 
     def pictures(self, handle: Any) -> int | None:
