@@ -8,6 +8,7 @@ from pathlib import Path
 
 import media
 import pytest
+from encoder_program import needs_program
 
 from sparseframes import VideoDecoder, check_ddra, transcode
 from sparseframes.analysis import (
@@ -16,19 +17,7 @@ from sparseframes.analysis import (
     sequential_pictures,
     sparse_pictures,
 )
-from sparseframes.encode import ProgramNotFoundError, find_program
 from sparseframes.errors import ArgumentError
-
-
-def _program_missing() -> str | None:
-    try:
-        find_program()
-    except ProgramNotFoundError as error:
-        return str(error)
-    return None
-
-
-MISSING = _program_missing()
 
 
 def two_digits(value: Fraction) -> str:
@@ -130,7 +119,7 @@ def test_a_stream_of_x264_with_the_structure(tmp_path: Path) -> None:
     _compare(path, period, frames, limit=frames - frames % period)
 
 
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@needs_program
 @pytest.mark.parametrize(("codec", "period", "frames"), [("h264", 32, 101), ("hevc", 8, 50)])
 def test_ddra_files(codec: str, period: int, frames: int, tmp_path: Path) -> None:
     source, path = tmp_path / "source.mp4", tmp_path / "ddra.mp4"

@@ -17,6 +17,7 @@ import av
 import media
 import numpy as np
 import pytest
+from encoder_program import needs_program
 
 from sparseframes import Encoder, VideoDecoder, check_ddra, clear_cache, transcode
 from sparseframes.cli._app import run
@@ -34,17 +35,6 @@ from sparseframes.errors import ArgumentError, SourceError
 Clip = Callable[[str], str]
 Source = Callable[..., str]
 
-
-def _built() -> str | None:
-    try:
-        find_program()
-    except ProgramNotFoundError as error:
-        return str(error)
-    return None
-
-
-MISSING = _built()
-needs_program = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 PERIODS = [2, 8, 17, 32, 64, 128]
 QUICK = {"preset": "ultrafast", "threads": 1}
 

@@ -17,29 +17,18 @@ import pytest
 pytest.importorskip("pyarrow", reason="data sets are read with pyarrow, which is not installed")
 
 import media
+from encoder_program import needs_program
 from lerobot_data import DEPTH, FPS, TOP, WRIST, Made, encode, make_dataset, pyav_frames
 
 from sparseframes import check_ddra
 from sparseframes.cli._app import run
-from sparseframes.encode import EncodeError, ProgramNotFoundError, find_program
+from sparseframes.encode import EncodeError
 from sparseframes.errors import ArgumentError
 from sparseframes.lerobot import LeRobotEpisodes, convert
 from sparseframes.lerobot import _convert as convert_module
 from sparseframes.lerobot._verify import frame_times, same_times
 
 Clip = Callable[[str], str]
-
-
-def _built() -> str | None:
-    try:
-        find_program()
-    except ProgramNotFoundError as error:
-        return str(error)
-    return None
-
-
-MISSING = _built()
-needs_program = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 QUICK: dict[str, Any] = {"period": 8, "preset": "ultrafast", "threads": 1}
 
 

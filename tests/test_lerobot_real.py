@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("lerobot", reason="lerobot is not installed; see make test-lerobot")
 
 import torch
+from encoder_program import needs_program
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot_data import FPS, LENGTHS, TOP, WRIST, Made, make_dataset
 
-from sparseframes.encode import ProgramNotFoundError, find_program
 from sparseframes.lerobot import (
     LeRobotEpisodes,
     convert,
@@ -114,12 +114,9 @@ def test_the_function(made: Made) -> None:
         uninstall()
 
 
+@needs_program
 @pytest.mark.parametrize("codec", ["hevc", "h264"])
 def test_converted_data_sets_are_lerobots(made: Made, tmp_path: Path, codec: str) -> None:
-    try:
-        find_program()
-    except ProgramNotFoundError as error:
-        pytest.skip(str(error))
     dest = tmp_path / "new"
     convert(made.root, dest, codec=codec, period=8, preset="ultrafast", threads=1)
     for backend in ("torchcodec", "pyav"):

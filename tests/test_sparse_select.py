@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from encoder_program import why_missing
 
 from sparseframes import VideoDecoder, transcode
-from sparseframes.encode import ProgramNotFoundError, find_program
+from sparseframes.encode import find_program
 
 Clip = Callable[[str], str]
 Frame = tuple[str, str]
@@ -27,10 +28,10 @@ SEVERAL_SIZES = {"vkcts_clip-c.mp4"}
 
 
 def _missing() -> str | None:
-    try:
-        program = find_program()
-    except ProgramNotFoundError as error:
-        return str(error)
+    missing = why_missing()
+    if missing is not None:
+        return missing
+    program = find_program()
     command = [str(program), "-hide_banner", "-bsfs"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     return None if "sparse_select" in listed.split() else f"{program} has no sparse_select"
