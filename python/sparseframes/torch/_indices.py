@@ -45,16 +45,9 @@ def clips_at_random_indices(
         ArgumentError: an argument is not allowed, or policy forbids a clip; a ValueError.
         SparseError: what else `VideoDecoder` raises.
     """
-    count = check_common(decoder, num_frames_per_clip, policy)
-    first, end = start_range(
-        count,
-        num_clips,
-        span(num_frames_per_clip, num_indices_between_frames),
-        sampling_range_start,
-        sampling_range_end,
-    )
-    starts = torch.randint(first, end, (num_clips,))
-    return _clips(decoder, starts, num_frames_per_clip, num_indices_between_frames, count, policy)
+    clips = _Clips(decoder, num_frames_per_clip, num_indices_between_frames, policy)
+    first, end = clips.start_range(num_clips, sampling_range_start, sampling_range_end)
+    return clips.at(torch.randint(first, end, (num_clips,)))
 
 
 def clips_at_regular_indices(
@@ -72,22 +65,9 @@ def clips_at_regular_indices(
     Arguments, result and errors: as `clips_at_random_indices`. Of more clips than there are
     frames to begin with, several begin with the same.
     """
-    count = check_common(decoder, num_frames_per_clip, policy)
-    first, end = start_range(
-        count,
-        num_clips,
-        span(num_frames_per_clip, num_indices_between_frames),
-        sampling_range_start,
-        sampling_range_end,
-    )
-    return _clips(
-        decoder,
-        regular_starts(first, end, num_clips),
-        num_frames_per_clip,
-        num_indices_between_frames,
-        count,
-        policy,
-    )
+    clips = _Clips(decoder, num_frames_per_clip, num_indices_between_frames, policy)
+    first, end = clips.start_range(num_clips, sampling_range_start, sampling_range_end)
+    return clips.at(regular_starts(first, end, num_clips))
 
 
 def regular_starts(first: int, end: int, num_clips: int) -> torch.Tensor:
@@ -128,19 +108,26 @@ def clip_indices(start: int, length: int, step: int, count: int, policy: Policy)
     return filled(range(start, min(start + length * step, count), step), length, policy)
 
 
-def _clips(
-    decoder: VideoDecoder,
-    starts: torch.Tensor,
-    num_frames_per_clip: int,
-    num_indices_between_frames: int,
-    count: int,
-    policy: Policy,
-) -> FrameBatch:
-    indices = [
-        index
-        for start in starts.tolist()
-        for index in clip_indices(
-            start, num_frames_per_clip, num_indices_between_frames, count, policy
-        )
-    ]
-    return as_tensors(decoder.get_frames_at(indices), len(starts))
+class _Clips:
+    """Clips of one length and step."""
+
+    def __init__(self, decoder: VideoDecoder, frames: int, step: int, policy: Policy) -> None:
+        self._count = check_common(decoder, frames, policy)
+        self._span = span(frames, step)
+        self._decoder = decoder
+        self._frames = frames
+        self._step = step
+        self._policy: Policy = policy
+
+    def start_range(self, num_clips: int, start: int, end: int | None) -> tuple[int, int]:
+        """As the function of this name."""
+        return start_range(self._count, num_clips, self._span, start, end)
+
+    def at(self, starts: torch.Tensor) -> FrameBatch:
+        """The clips that begin at these frames."""
+        indices = [
+            index
+            for start in starts.tolist()
+            for index in clip_indices(start, self._frames, self._step, self._count, self._policy)
+        ]
+        return as_tensors(self._decoder.get_frames_at(indices), len(starts))
