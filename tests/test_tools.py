@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,31 @@ def test_series_names_a_missing_patch(tmp_path: Path) -> None:
     (tmp_path / "series").write_text("# order\n0001-a.patch\n\n")
     with pytest.raises(build_ffmpeg.BuildError, match=r"0001-a\.patch"):
         build_ffmpeg.series(tmp_path)
+
+
+def test_what_is_built_is_whole_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "code").write_text("some code")
+    archive = tmp_path / "source.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(tmp_path / "source", "source")
+    home, prefix = tmp_path / "home", tmp_path / "home" / "key"
+
+    def fail(tree: Path, made: Path, log: Path) -> None:
+        (made / "half").write_text("")
+        raise build_ffmpeg.BuildError("the compiler is ill")
+
+    def copy(tree: Path, made: Path, log: Path) -> None:
+        assert not any(made.iterdir())
+        log.write_text("copied")
+        (made / "code").write_text((tree / "code").read_text())
+
+    with pytest.raises(build_ffmpeg.BuildError, match="ill"):
+        build_ffmpeg.built_once(prefix, "it", lambda: archive, fail)
+    assert not prefix.exists()
+    assert build_ffmpeg.built_once(prefix, "it", lambda: archive, copy) == prefix
+    assert (prefix / "code").read_text() == "some code"
+    assert (home / "key.log").read_text() == "copied"
+    assert sorted(path.name for path in home.iterdir()) == ["key", "key.lock", "key.log"]
+    # what is there is not made again
+    assert build_ffmpeg.built_once(prefix, "it", lambda: archive, fail) == prefix

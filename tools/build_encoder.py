@@ -28,10 +28,9 @@ from build_ffmpeg import (
     BuildError,
     apply_patches,
     build_environment,
+    built_once,
     compiler,
-    extract,
     jobs,
-    locked,
     output,
     run,
     series,
@@ -131,30 +130,15 @@ def check_tools() -> None:
 
 def build(part: Part, recipe: Callable[[Part, Path, Path, Path], None]) -> Path:
     """Build a part, or find it built; recipe(part, tree, made, log) fills the folder made."""
-    home = cache_dir() / part.name
-    prefix = home / part.key()
-    if prefix.is_dir():
-        return prefix
-    with locked(home / f"{prefix.name}.lock"):
-        if prefix.is_dir():
-            return prefix
-        archive = fetch(part.source)
-        patches = part.patches()
-        log = home / f"{prefix.name}.log"
-        log.unlink(missing_ok=True)
-        note(f"building {part.name} {part.source.version}, {len(patches)} patches (log: {log})")
-        work = home / f"{prefix.name}.build"  # the lock makes it ours, and a killed build's too
-        shutil.rmtree(work, ignore_errors=True)
-        try:
-            tree = extract(archive, work)
-            apply_patches(tree, patches)
-            made = work / "made"
-            made.mkdir()
-            recipe(part, tree, made, log)
-            made.replace(prefix)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    return prefix
+    patches = part.patches()
+
+    def fill(tree: Path, made: Path, log: Path) -> None:
+        apply_patches(tree, patches)
+        recipe(part, tree, made, log)
+
+    what = f"{part.name} {part.source.version}, {len(patches)} patches"
+    prefix = cache_dir() / part.name / part.key()
+    return built_once(prefix, what, lambda: fetch(part.source), fill)
 
 
 def write_pc(made: Path, name: str, version: str, libs: str, private: str) -> None:

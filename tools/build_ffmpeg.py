@@ -245,6 +245,56 @@ def configure(source: Path, build: Path, options: list[str], dav1d: Path, log: P
     run([str(source / "configure"), *options], build, log, env)
 
 
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, waiting for whoever holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            note(f"waiting for another build of the same ({path})")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def built_once(
+    prefix: Path,
+    what: str,
+    archive: Callable[[], Path],
+    recipe: Callable[[Path, Path, Path], None],
+) -> Path:
+    """A folder that is made if it isn't there, by one process at a time, and is then whole.
+
+    Args:
+        prefix: the folder.
+        what: its name in messages.
+        archive: gets the archive of the source.
+        recipe: called with the source's folder, the folder to fill, and the log to write to.
+    """
+    home = prefix.parent
+    if prefix.is_dir():
+        return prefix
+    with locked(home / f"{prefix.name}.lock"):
+        if prefix.is_dir():
+            return prefix
+        source = archive()
+        log = home / f"{prefix.name}.log"
+        log.unlink(missing_ok=True)
+        note(f"building {what} (log: {log})")
+        work = home / f"{prefix.name}.build"  # the lock makes it ours, and a killed build's too
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            tree = extract(source, work)
+            made = work / "made"
+            made.mkdir()
+            recipe(tree, made, log)
+            made.replace(prefix)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return prefix
+
+
 def build_dav1d(*, sanitize: bool, debug: bool, named: Path | None = None) -> Path:
     """Build dav1d as a static library, or find it built; return where it is installed."""
     options = DAV1D_OPTIONS.split()
@@ -254,35 +304,22 @@ def build_dav1d(*, sanitize: bool, debug: bool, named: Path | None = None) -> Pa
         options += ["-Ddebug=true"]
     parts = {"source": [DAV1D.version, DAV1D.sha256], "options": options, **machine()}
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    home = cache_dir() / "dav1d"
-    prefix = home / f"{DAV1D.version}-{digest[:20]}"
-    if prefix.is_dir():
-        return prefix
-    with locked(home / f"{prefix.name}.lock"):
-        if prefix.is_dir():
-            return prefix
-        archive = fetch(DAV1D, named)
-        log = home / f"{prefix.name}.log"
-        log.unlink(missing_ok=True)
-        note(f"building dav1d {DAV1D.version} (log: {log})")
-        work = home / f"{prefix.name}.build"
-        shutil.rmtree(work, ignore_errors=True)
-        try:
-            tree = extract(archive, work)
-            build, made = work / "build", work / "prefix"
-            env = {**build_environment(), "CC": shlex.join(compiler())}
-            setup = ["meson", "setup", *options, f"--prefix={made}", str(build), str(tree)]
-            run(setup, work, log, env)
-            run(["meson", "compile", "-C", str(build), f"-j{jobs()}"], work, log, env)
-            run(["meson", "install", "-C", str(build), "--no-rebuild"], work, log, env)
-            pc = made / "lib/pkgconfig/dav1d.pc"
-            text = re.sub(r"(?m)^prefix=.*$", "prefix=${pcfiledir}/../..", pc.read_text("utf-8"))
-            pc.write_text(text, "utf-8")
-            shutil.copy2(tree / "COPYING", made / "COPYING")
-            made.replace(prefix)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    return prefix
+    prefix = cache_dir() / "dav1d" / f"{DAV1D.version}-{digest[:20]}"
+
+    def recipe(tree: Path, made: Path, log: Path) -> None:
+        work = made.parent
+        build = work / "build"
+        env = {**build_environment(), "CC": shlex.join(compiler())}
+        setup = ["meson", "setup", *options, f"--prefix={made}", str(build), str(tree)]
+        run(setup, work, log, env)
+        run(["meson", "compile", "-C", str(build), f"-j{jobs()}"], work, log, env)
+        run(["meson", "install", "-C", str(build), "--no-rebuild"], work, log, env)
+        pc = made / "lib/pkgconfig/dav1d.pc"
+        text = re.sub(r"(?m)^prefix=.*$", "prefix=${pcfiledir}/../..", pc.read_text("utf-8"))
+        pc.write_text(text, "utf-8")
+        shutil.copy2(tree / "COPYING", made / "COPYING")
+
+    return built_once(prefix, f"dav1d {DAV1D.version}", lambda: fetch(DAV1D, named), recipe)
 
 
 def make_install(source: Path, build: Path, prefix: Path, dav1d: Path, log: Path) -> None:
@@ -308,48 +345,21 @@ def make_install(source: Path, build: Path, prefix: Path, dav1d: Path, log: Path
                 path.replace(target)
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, waiting for whoever holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            note(f"waiting for another build of the same FFmpeg ({path})")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def build_release(options: list[str], dav1d: Callable[[], Path], named: Path | None) -> Path:
     """Build the pinned source with the series applied, or find it built."""
-    home = cache_dir() / "ffmpeg"
-    prefix = home / build_key(options)
-    if prefix.is_dir():
-        return prefix
-    with locked(home / f"{prefix.name}.lock"):
-        if prefix.is_dir():
-            return prefix
-        archive = fetch(SOURCE, named)
-        log = home / f"{prefix.name}.log"
-        log.unlink(missing_ok=True)
-        patches = series()
-        note(f"building FFmpeg {SOURCE.version} with {len(patches)} patches (log: {log})")
-        work = home / f"{prefix.name}.build"  # the lock makes it ours, and a killed build's too
-        shutil.rmtree(work, ignore_errors=True)
-        try:
-            tree = extract(archive, work)
-            apply_patches(tree, patches)
-            build, made = work / "build", work / "prefix"
-            build.mkdir()
-            made.mkdir()
-            library = dav1d()
-            configure(tree, build, options, library, log)
-            make_install(tree, build, made, library, log)
-            made.replace(prefix)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    return prefix
+    patches = series()
+
+    def recipe(tree: Path, made: Path, log: Path) -> None:
+        apply_patches(tree, patches)
+        build = made.parent / "build"
+        build.mkdir()
+        library = dav1d()
+        configure(tree, build, options, library, log)
+        make_install(tree, build, made, library, log)
+
+    what = f"FFmpeg {SOURCE.version} with {len(patches)} patches"
+    prefix = cache_dir() / "ffmpeg" / build_key(options)
+    return built_once(prefix, what, lambda: fetch(SOURCE, named), recipe)
 
 
 def build_dev(options: list[str], dav1d: Path, source: Path, prefix: Path | None) -> Path:
