@@ -85,20 +85,16 @@ static int64_t previous_picture(const SparseReader *reader, int64_t picture)
     return reader->av1 ? sparse_av1_index_previous(reader->av1, picture) : picture - 1;
 }
 
-/* The number of pictures that linear decoding takes: from the last key packet up to each target. */
-static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_t count)
+/* The number of pictures that linear decoding takes: from the last key packet up to each of these,
+ * which are sorted for it. */
+static int64_t count_linear(const SparseReader *reader, int64_t *pictures, size_t count)
 {
-    int64_t total = 0, done = -1, *sorted;
+    int64_t total = 0, done = -1;
 
-    sorted = malloc((count + 1) * sizeof(*sorted));
-    if (!sorted)
-        return 0;
-    if (count) {
-        memcpy(sorted, pictures, count * sizeof(*sorted));
-        qsort(sorted, count, sizeof(*sorted), compare_indices);
-    }
+    if (count)
+        qsort(pictures, count, sizeof(*pictures), compare_indices);
     for (size_t i = 0; i < count; i++) {
-        int64_t packet = sorted[i];
+        int64_t packet = pictures[i];
 
         for (; packet > done; packet = previous_picture(reader, packet)) {
             SparsePicture picture;
@@ -109,9 +105,8 @@ static int64_t count_linear(SparseReader *reader, const int64_t *pictures, size_
             if (is_key_picture(reader, packet))
                 break;
         }
-        done = sorted[i];
+        done = pictures[i];
     }
-    free(sorted);
     return total;
 }
 
@@ -162,8 +157,9 @@ static int check_source(const SparseReader *reader, SparseError *error)
     return ret < 0 ? ret : sparse_source_check_unchanged(reader->source, error);
 }
 
-int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t count,
-                       SparsePlan **plan, SparseError *error)
+/* compare 1: also count what linear decoding takes, which walks over all of those pictures. */
+static int make_plan(SparseReader *reader, const int64_t *indices, size_t count, int compare,
+                     SparsePlan **plan, SparseError *error)
 {
     SparsePlanLookup lookup;
     void *user;
@@ -204,7 +200,7 @@ int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t coun
     ret = sparse_plan_make(plan, targets, pictures, distinct, lookup, user, error);
     if (ret == SPARSE_ERR_DECODE || ret == SPARSE_ERR_UNSUPPORTED)
         blame(reader, targets, pictures, distinct, lookup, user, error);
-    if (ret >= 0)
+    if (ret >= 0 && compare)
         (*plan)->linear_count = count_linear(reader, pictures, distinct);
     ret = check_saved(reader, ret, error);
     if (ret < 0)
@@ -217,6 +213,12 @@ done:
     free(pictures);
     reader->stats.index_seconds += sparse_seconds() - start;
     return ret;
+}
+
+int sparse_reader_plan(SparseReader *reader, const int64_t *indices, size_t count,
+                       SparsePlan **plan, SparseError *error)
+{
+    return make_plan(reader, indices, count, 1, plan, error);
 }
 
 /* ---- Frames ---- */
@@ -280,7 +282,7 @@ static int plan_item(const SparseBatchItem *item, Planned *planned, SparseError 
 
     sparse_plan_free(&planned->plan);
     if (sparse_reader_kind(reader) != SPARSE_READER_LINEAR)
-        ret = sparse_reader_plan(reader, item->indices, item->count, &planned->plan, error);
+        ret = make_plan(reader, item->indices, item->count, 0, &planned->plan, error);
     if (sparse_reader_kind(reader) == SPARSE_READER_LINEAR)
         sparse_plan_free(&planned->plan);
     planned->orders = reader->orders;
