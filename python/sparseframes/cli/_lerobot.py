@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
 from sparseframes.cli._common import Bar, console, json_option, print_json
+from sparseframes.cli._encode import (
+    codec_option,
+    idr_option,
+    jobs_option,
+    quality_options,
+    terminable,
+    threads_option,
+)
 
 if TYPE_CHECKING:
     from sparseframes.lerobot import ConvertResult
@@ -28,7 +31,7 @@ def lerobot() -> None:
 @lerobot.command()
 @click.argument("root")
 @click.argument("dest")
-@click.option("--codec", type=click.Choice(["hevc", "h264"]), default="hevc", show_default=True)
+@codec_option
 @click.option(
     "--period",
     type=click.IntRange(2, 128),
@@ -36,24 +39,10 @@ def lerobot() -> None:
     show_default=True,
     help="Frames from one anchor to the next.",
 )
-@click.option(
-    "--profile",
-    type=click.Choice(["compact", "balanced", "fast"]),
-    default="balanced",
-    show_default=True,
-)
-@click.option("--crf", type=float, help="Constant quality; the profile's if not given.")
-@click.option("--preset", help="The encoder's preset; the profile's if not given.")
-@click.option("--tune", help="The encoder's tune; the profile's if not given.")
-@click.option(
-    "--idr",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Start anew every so many periods, for players that seek.",
-)
-@click.option("--threads", type=click.IntRange(1), help="Threads of one encoder.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Files at once.")
+@quality_options
+@idr_option
+@threads_option
+@jobs_option
 @click.option("--resume", is_flag=True, help="Go on after an earlier run.")
 @click.option("--restart", is_flag=True, help="Drop what an earlier run left.")
 @json_option
@@ -66,7 +55,7 @@ def convert(root: str, dest: str, as_json: bool, **options: Any) -> int:
     """
     from sparseframes.lerobot import convert as convert_dataset
 
-    with _terminable(), Bar("encoding", hidden=as_json) as bar:
+    with terminable(), Bar("encoding", hidden=as_json) as bar:
         result = convert_dataset(root, dest, progress=bar, **options)
     if as_json:
         values = dataclasses.asdict(result)
@@ -84,23 +73,6 @@ def convert(root: str, dest: str, as_json: bool, **options: Any) -> int:
     parts.append(f"{result.copied} other files copied")
     console().print(", ".join(parts), markup=False, soft_wrap=True)
     return 0
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """A SIGTERM stops the encoders and leaves nothing half written, as an interruption does."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    old = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)
 
 
 def _table(result: ConvertResult) -> Table:

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
-import threading
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
 from sparseframes.cli._common import Bar, Failure, console, json_option, print_json
+from sparseframes.cli._encode import (
+    codec_option,
+    idr_option,
+    jobs_option,
+    quality_options,
+    terminable,
+    threads_option,
+)
 from sparseframes.cli._validate import expand
 from sparseframes.errors import SparseError
 
 if TYPE_CHECKING:
     from sparseframes.encode import DDRAReport, TranscodeResult
-
-
-class _Stopped(Exception):  # noqa: N818 - it is not an error
-    """A transcode was told to end."""
 
 
 def _period(context: click.Context, param: click.Parameter, value: str) -> int | str:
@@ -43,7 +44,7 @@ def _period(context: click.Context, param: click.Parameter, value: str) -> int |
 @click.option(
     "-o", "--output", "folder", required=True, metavar="DIR", help="Folder for the new files."
 )
-@click.option("--codec", type=click.Choice(["hevc", "h264"]), default="hevc", show_default=True)
+@codec_option
 @click.option(
     "--period",
     callback=_period,
@@ -51,26 +52,12 @@ def _period(context: click.Context, param: click.Parameter, value: str) -> int |
     show_default=True,
     help="Frames from one anchor to the next, or auto for a short trial on each file.",
 )
-@click.option(
-    "--profile",
-    type=click.Choice(["compact", "balanced", "fast"]),
-    default="balanced",
-    show_default=True,
-)
-@click.option("--crf", type=float, help="Constant quality; the profile's if not given.")
-@click.option("--preset", help="The encoder's preset; the profile's if not given.")
-@click.option("--tune", help="The encoder's tune; the profile's if not given.")
+@quality_options
 @click.option("--pix-fmt", "pixel_format", help="Pixel format; the source's if not given.")
-@click.option(
-    "--idr",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Start anew every so many periods, for players that seek.",
-)
+@idr_option
 @click.option("--suffix", default=".mp4", show_default=True, help="Ending of the new names.")
-@click.option("--threads", type=click.IntRange(1), help="Threads of one encoder.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Files at once.")
+@threads_option
+@jobs_option
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @click.option("--resume", is_flag=True, help="Leave out what an earlier run has finished.")
 @click.option("--measure", is_flag=True, help="Compute PSNR and SSIM.")
@@ -158,49 +145,16 @@ def run(
     An interruption stops all programs that run and removes what they wrote.
     """
     from sparseframes.encode import transcode as transcode_file
+    from sparseframes.encode._jobs import side_by_side
 
-    stopped = threading.Event()
-    shares = dict.fromkeys(todo, 0.0)
-    weights = {source: max(Path(source).stat().st_size, 1) for source in todo}
+    def encode(source: str, progress: Callable[[float], None]) -> TranscodeResult:
+        return transcode_file(source, todo[source], progress=progress, **options)
 
-    def work(source: str, target: Path) -> TranscodeResult:
-        def progress(share: float) -> None:
-            if stopped.is_set():
-                raise _Stopped
-            shares[source] = share
-
-        progress(0.0)
-        return transcode_file(source, target, progress=progress, **options)
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    old = None
-    if threading.current_thread() is threading.main_thread():
-        old = signal.signal(signal.SIGTERM, interrupt)
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        waiting: dict[Future[TranscodeResult], str] = {
-            pool.submit(work, source, target): source for source, target in todo.items()
-        }
-        while waiting:
-            finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in finished:
-                source = waiting.pop(future)
-                shares[source] = 1.0
-                try:
-                    yield future.result()
-                except (SparseError, OSError) as error:
-                    yield source, str(error)
-            share = sum(shares[s] * weights[s] for s in todo) / sum(weights.values())
-            left = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-            title = next(iter(waiting.values()), "")
-            bar(share, os.path.basename(title) + left if title else None)  # noqa: PTH119
-    finally:
-        stopped.set()
-        pool.shutdown(wait=True, cancel_futures=True)
-        if old is not None:
-            signal.signal(signal.SIGTERM, old)
+    sizes = {source: Path(source).stat().st_size for source in todo}
+    outcomes = side_by_side(sizes, encode, jobs, bar, os.path.basename)
+    with terminable(), closing(outcomes):
+        for source, outcome in outcomes:
+            yield (source, str(outcome)) if isinstance(outcome, Exception) else outcome
 
 
 def summary(results: list[TranscodeResult]) -> Table:

@@ -7,15 +7,14 @@ import glob
 import json
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sparseframes.encode import EncodeError, Settings, TranscodeResult, find_program, transcode
-from sparseframes.errors import ArgumentError, SparseError
+from sparseframes.encode._jobs import side_by_side
+from sparseframes.errors import ArgumentError
 from sparseframes.lerobot._info import described, fresh_info
 from sparseframes.lerobot._layout import INFO, VIDEO_PATH, Layout
 from sparseframes.lerobot._verify import same_times
@@ -46,10 +45,6 @@ class ConvertResult:
     bytes_before: int
     bytes_after: int
     seconds: float
-
-
-class _Stopped(Exception):  # noqa: N818 - it is not an error
-    """An encode was told to end."""
 
 
 def convert(
@@ -216,42 +211,19 @@ def _encode_all(
 
     A video that fails doesn't keep the others from being finished.
     """
-    stopped = threading.Event()
-    shares = dict.fromkeys(todo, 0.0)
-    weights = {path: max((source / path).stat().st_size, 1) for path in todo}
-
-    def work_on(path: Path) -> TranscodeResult:
-        def progress(share: float) -> None:
-            if stopped.is_set():
-                raise _Stopped
-            shares[path] = share
-
-        progress(0.0)
-        return _encode(source / path, work / path, settings, progress)
-
     results: dict[Path, TranscodeResult] = {}
     failures: list[tuple[Path, Exception]] = []
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        waiting: dict[Future[TranscodeResult], Path] = {
-            pool.submit(work_on, path): path for path in todo
-        }
-        while waiting:
-            finished, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-            for future in finished:
-                path = waiting.pop(future)
-                shares[path] = 1.0
-                try:
-                    results[path] = future.result()
-                except (SparseError, OSError) as error:
-                    failures.append((path, error))
-            left = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-            share = sum(shares[p] * weights[p] for p in todo) / sum(weights.values())
-            # in the order of submission: the first is at work
-            report(share, str(next(iter(waiting.values()), "")) + left)
-    finally:
-        stopped.set()
-        pool.shutdown(wait=True, cancel_futures=True)
+
+    def encode(path: Path, progress: Callable[[float], None]) -> TranscodeResult:
+        return _encode(source / path, work / path, settings, progress)
+
+    sizes = {path: (source / path).stat().st_size for path in todo}
+    with contextlib.closing(side_by_side(sizes, encode, jobs, report)) as outcomes:
+        for path, outcome in outcomes:
+            if isinstance(outcome, Exception):
+                failures.append((path, outcome))
+            else:
+                results[path] = outcome
     if failures:
         path, first = failures[0]
         more = f" ({len(failures)} of {len(todo)} videos failed)" if len(failures) > 1 else ""
@@ -264,8 +236,7 @@ def _encode(
 ) -> TranscodeResult:
     """Encode one video; it gets its name after its frames' times were found to be the source's."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    trial = target.with_name(f".{target.stem}.unverified.mp4")
-    try:
+    with _named_when_whole(target, f".{target.stem}.unverified.mp4") as trial:
         result = transcode(
             source,
             trial,
@@ -281,9 +252,6 @@ def _encode(
             progress=progress,
         )
         same_times(source, trial)
-        trial.replace(target)
-    finally:
-        trial.unlink(missing_ok=True)
     return result
 
 
@@ -298,12 +266,8 @@ def _copy_rest(source: Path, work: Path, done: set[Path]) -> int:
         if target.exists() and target.stat().st_size == (source / path).stat().st_size:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{target.name}.part")
-        try:
+        with _named_when_whole(target, f".{target.name}.part") as part:
             shutil.copy2(source / path, part)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
     return count
 
 
@@ -324,8 +288,16 @@ def _write_info(
 
 
 def _write_text(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.part")
-    with contextlib.ExitStack() as stack:
-        stack.callback(part.unlink, missing_ok=True)
+    with _named_when_whole(path, f".{path.name}.part") as part:
         part.write_text(text + "\n", encoding="utf-8")
-        part.replace(path)
+
+
+@contextlib.contextmanager
+def _named_when_whole(target: Path, name: str) -> Iterator[Path]:
+    """A file of another name in target's folder, which becomes target when all went well."""
+    part = target.with_name(name)
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
