@@ -31,7 +31,7 @@ from bench.clips import GROUPS, Catalogue, Clip
 from bench.patterns import PATTERNS
 from bench.peers import CACHE, Peers
 from bench.ratios import Table
-from bench.run import OURS, PEERS, WARM_PEERS, Block, Run, plan
+from bench.run import LEROBOT, OURS, PEERS, WARM_PEERS, Block, Run, plan
 
 # loaders in the DataLoader, and how often each reads all samples
 LOADERS = ("sparseframes", "pyav", "torchcodec approximate", "decord2", "opencv")
@@ -221,9 +221,9 @@ def main(
     clips = catalogue.all(say)
     if names:
         clips = [clip for clip in clips if any(name in clip.name for name in names)]
-    asked = list(wanted_arms) or [*OURS, *PEERS, *WARM_PEERS, "jpeg"]
+    asked = list(wanted_arms) or [*OURS, LEROBOT, *PEERS, *WARM_PEERS, "jpeg"]
     if not peers:
-        asked = [arm for arm in asked if arm in (*OURS, "pyav")]
+        asked = [arm for arm in asked if arm in (*OURS, LEROBOT, "pyav")]
     asked_patterns = list(wanted) or list(PATTERNS)
     key = fingerprint(
         quick, count, blocks, seed, asked, asked_patterns, [(c.name, c.bytes) for c in clips]

@@ -107,6 +107,44 @@ class Sparse(Arm):
         return {**super().versions(), "FFmpeg": self.module.ffmpeg_version()}
 
 
+class LeRobot(Sparse):
+    """This project as `sparseframes.lerobot` reads: with a lazy index, frames found by their times.
+
+    That is all of its `decode_video_frames` but the tensor. An opened file is one that its cache
+    of decoders has not seen before. The rate comes from the data set, and is in no figure.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        from sparseframes.lerobot import VideoDecoderCache
+
+        self.cache = VideoDecoderCache
+        self.rates: dict[str, float] = {}
+
+    def prepare(self, path: str) -> None:
+        super().prepare(path)
+        if path not in self.rates:
+            with self.module.VideoDecoder(path, index="lazy") as decoder:
+                rate = decoder.metadata.average_fps_from_header
+            if not rate:
+                raise ValueError(f"{path}: the rate is not known")
+            self.rates[path] = rate
+
+    def open(self, path: str) -> Any:
+        return self.cache(1).get(path), self.rates[path]
+
+    def read(self, handle: Any, indices: Sequence[int]) -> Any:
+        video, rate = handle
+        # LeRobot's own tolerance
+        return video.frames([index / rate for index in indices], 1e-4).data
+
+    def close(self, handle: Any) -> None:
+        super().close(handle[0].decoder)
+
+    def pictures(self, handle: Any) -> int | None:
+        return super().pictures(handle[0].decoder)
+
+
 class PyAV(Arm):
     """Seeks to the key frame before a frame and decodes up to it.
 
@@ -334,6 +372,7 @@ ARMS: dict[str, tuple[type[Arm], dict[str, Any]]] = {
     "sparseframes": (Sparse, {}),
     "sparseframes saved": (Sparse, {"saved": True}),
     "sparseframes kept": (Sparse, {"kept": True}),
+    "sparseframes lerobot": (LeRobot, {}),
     "pyav": (PyAV, {}),
     "torchcodec exact": (TorchCodec, {"mode": "exact"}),
     "torchcodec approximate": (TorchCodec, {"mode": "approximate"}),

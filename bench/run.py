@@ -18,6 +18,8 @@ from bench.reference import Reference
 
 OURS = ("sparseframes", "sparseframes saved", "sparseframes warm", "sparseframes kept")
 """cold; cold with a saved index; open before; open before, and pictures of earlier requests kept"""
+LEROBOT = "sparseframes lerobot"
+"""cold, as `sparseframes.lerobot` reads"""
 PEERS = (
     "pyav",
     "torchcodec exact",
@@ -52,7 +54,7 @@ def arms_of(clip: Clip) -> list[str]:
     if clip.group == "jpeg":
         return ["jpeg"]
     if clip.group == "lerobot-joined":
-        return [*OURS[:3], "pyav", *PEERS[1:3], *WARM_PEERS]
+        return [*OURS[:3], LEROBOT, "pyav", *PEERS[1:3], *WARM_PEERS]
     if clip.group == "ddra":
         # other loaders decode such a file from its start, of which one period shows enough
         return [*OURS, *(PEERS[1:3] if clip.facts["period"] == SHORT_PERIOD else ())]
@@ -62,6 +64,8 @@ def arms_of(clip: Clip) -> list[str]:
     if clip.codec == "av1":
         # decord's FFmpeg is older than AV1 decoders
         arms = [arm for arm in arms if arm != "decord"] + list(WARM_PEERS)
+    if clip.group == "lerobot":
+        arms.append(LEROBOT)
     return arms
 
 
