@@ -392,6 +392,30 @@ def test_pictures_nobody_needs_are_left_out(clip: Clip) -> None:
         assert stats.pictures_reconstructed < decoder.plan(wanted).linear_count
 
 
+@pytest.mark.parametrize("name", ["onekey.mp4", "hevc_opengop.mp4", "av1_pyramid.mp4"])
+def test_stats_tell_where_the_time_goes(clip: Clip, name: str) -> None:
+    passes, indexes, shares = [], [], []
+    for _ in range(7):  # a busy machine may stop any of them
+        with VideoDecoder(clip(name)) as decoder:
+            begun = time.perf_counter()
+            decoder.build_index()
+            passes.append(time.perf_counter() - begun)
+        clear_cache()
+        with VideoDecoder(clip(name)) as decoder:
+            begun = time.perf_counter()
+            decoder.get_frames_at([70])
+            taken = time.perf_counter() - begun
+            stats = decoder.stats
+        clear_cache()
+        indexes.append(stats.index_seconds)
+        spent = stats.index_seconds + stats.decode_seconds + stats.convert_seconds
+        shares.append(spent / taken)
+        # nothing is counted twice
+        assert spent <= taken
+    assert max(indexes) > min(passes) / 2
+    assert max(shares) > 0.5
+
+
 def test_stats(pyramid: VideoDecoder) -> None:
     pyramid.get_frames_at([1, 2, 3])
     assert pyramid.stats.frames_returned == 3

@@ -43,16 +43,18 @@ int sparse_reader_build(SparseReader *reader, SparseProgress progress, void *use
 {
     int ret = 0;
 
+    sparse_reader_enter_index(reader);
     if (reader->av1)
         ret = settle_av1(reader, sparse_av1_index_build(reader->av1, progress, user, error), error);
     if (ret >= 0 && reader->index)
         ret = sparse_index_build(reader->index, progress, user, error);
     else if (ret >= 0 && reader->restart)
         ret = sparse_restart_index(reader->restart, progress, user, error);
+    sparse_reader_leave_index(reader);
     return ret;
 }
 
-int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *error)
+static int get_order(SparseReader *reader, SparseOrder *order, SparseError *error)
 {
     int ret;
 
@@ -69,18 +71,30 @@ int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *e
     return sparse_restart_frames(reader->restart, &order->frames, &order->count, error);
 }
 
+int sparse_reader_order(SparseReader *reader, SparseOrder *order, SparseError *error)
+{
+    int ret;
+
+    sparse_reader_enter_index(reader);
+    ret = get_order(reader, order, error);
+    sparse_reader_leave_index(reader);
+    return ret;
+}
+
 int sparse_reader_cover(SparseReader *reader, const int64_t *targets, size_t count, int *reordered,
                         SparseError *error)
 {
     int ret = 0;
 
     *reordered = 0;
+    sparse_reader_enter_index(reader);
     if (reader->index) {
         ret = sparse_index_cover(reader->index, targets, count, reordered, error);
     } else if (reader->av1) {
         ret = sparse_av1_index_cover(reader->av1, targets, count, reordered, error);
         ret = settle_av1(reader, ret, error);
     }
+    sparse_reader_leave_index(reader);
     reader->orders += *reordered;
     return ret;
 }

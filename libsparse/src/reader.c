@@ -20,13 +20,23 @@ double sparse_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+void sparse_reader_enter_index(SparseReader *reader)
+{
+    if (!reader->index_depth++)
+        reader->index_start = sparse_seconds();
+}
+
+void sparse_reader_leave_index(SparseReader *reader)
+{
+    if (!--reader->index_depth)
+        reader->stats.index_seconds += sparse_seconds() - reader->index_start;
+}
+
 int64_t sparse_reader_count(SparseReader *reader, SparseError *error)
 {
-    double start = sparse_seconds();
     SparseOrder order;
     int ret = sparse_reader_order(reader, &order, error);
 
-    reader->stats.index_seconds += sparse_seconds() - start;
     return ret < 0 ? ret : order.count;
 }
 
@@ -165,11 +175,11 @@ static int make_plan(SparseReader *reader, const int64_t *indices, size_t count,
     void *user;
     SparseOrder order;
     int64_t *targets = NULL, *pictures = NULL;
-    double start = sparse_seconds();
     size_t distinct = 0;
     int ret, reordered = 0;
 
     *plan = NULL;
+    sparse_reader_enter_index(reader);
     do {
         free(targets);
         targets = NULL;
@@ -211,7 +221,7 @@ done:
         sparse_index_rest(reader->index);
     free(targets);
     free(pictures);
-    reader->stats.index_seconds += sparse_seconds() - start;
+    sparse_reader_leave_index(reader);
     return ret;
 }
 

@@ -53,7 +53,13 @@ struct SparseReader {
     int64_t restart_counted; /* of sparse_restart_decoded(), already in stats */
     SparseSourceCounters counted; /* as they were at the last reset */
     int64_t scanned_counted;
+    int index_depth; /* of sparse_reader_enter_index(), and when the first was */
+    double index_start;
 };
+
+/* Count what is done from here on, until it is left, as the index's time. May be nested. */
+void sparse_reader_enter_index(SparseReader *reader);
+void sparse_reader_leave_index(SparseReader *reader);
 
 /* One of _HEADERS may become one of _LINEAR whenever the order or a plan is asked for; none does
  * while jobs are carried out. */

@@ -268,7 +268,6 @@ int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user
                        SparseError *error)
 {
     const SparseLog *previous;
-    double start = sparse_seconds();
     int ret;
 
     WITH_ERROR(error);
@@ -276,7 +275,6 @@ int sparse_build_index(SparseReader *reader, SparseProgress progress, void *user
     previous = sparse_log_enter(&reader->log);
     ret = sparse_reader_build(reader, progress, user, error);
     sparse_log_leave(previous);
-    reader->stats.index_seconds += sparse_seconds() - start;
     return ret;
 }
 
@@ -286,6 +284,7 @@ static int make_saved(SparseReader *reader, SparseProgress progress, void *user,
     const SparseLog *previous = sparse_log_enter(&reader->log);
     int ret;
 
+    sparse_reader_enter_index(reader);
     if (reader->index)
         ret = sparse_index_save(reader->index, progress, user, out, error);
     else if (reader->av1)
@@ -295,6 +294,7 @@ static int make_saved(SparseReader *reader, SparseProgress progress, void *user,
                                  sparse_source_codecpar(reader->source)->codec_id == AV_CODEC_ID_AV1
                                      ? "no index of a stream that is decoded linearly can be saved"
                                      : "no index of this codec can be saved");
+    sparse_reader_leave_index(reader);
     sparse_log_leave(previous);
     return ret;
 }

@@ -170,7 +170,8 @@ class Stats:
         state_only_packets: packets of which only the headers were read.
         packets_read, bytes_read: compressed data asked of the source.
         source_bytes: all bytes read from the source, its headers included.
-        open_seconds, index_seconds, decode_seconds, convert_seconds: where the time went.
+        open_seconds, index_seconds, decode_seconds, convert_seconds: where the time went;
+            index_seconds is that of header passes and plans, whatever they were made for.
     """
 
     requests: int = 0
