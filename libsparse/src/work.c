@@ -305,6 +305,38 @@ static void fail(Work *work, const SparseJob *job, int code, size_t step, const 
                            sparse_plan_dependent(job->plan, step), "%s", error->message);
 }
 
+/* Note what became of a step. The lock is held. */
+static void finish_step(Work *work, SparseJob *job, size_t step, const SparseDone *done, int ret,
+                        const SparseError *error)
+{
+    if (job->reader->busy) {
+        job->reader->busy = 0;
+        pthread_cond_broadcast(&work->change); /* another of its jobs may be taken */
+    }
+    job->decode_seconds += done->decode_seconds;
+    job->convert_seconds += done->convert_seconds;
+    job->reconstructed += done->reconstructed;
+    job->kept += done->kept;
+    if (ret < 0) {
+        fail(work, job, ret, step, error);
+    } else if (job->kind == SPARSE_READER_STATES) {
+        job->reconstructed += job->states[step] == SPARSE_STEP_WANTED;
+        if (job->slot_of_step[step] != SPARSE_NO_SLOT)
+            sparse_job_delivered(job, step);
+    }
+    if (--job->left == 0)
+        work->left--;
+    if (!work->left || work->code)
+        pthread_cond_broadcast(&work->change);
+}
+
+/* Give back what the worker has from a pool. */
+static void give_back(Worker *worker, SparsePool *pool)
+{
+    sparse_pool_give_back(pool, &worker->decoder);
+    sparse_pool_give_back_converter(pool, &worker->converter);
+}
+
 /* Take steps until none is left or something failed. */
 static void work_through(Work *work)
 {
@@ -334,42 +366,20 @@ static void work_through(Work *work)
         pthread_mutex_unlock(&work->lock);
 
         if (other) {
-            if (pool) {
-                sparse_pool_give_back(pool, &worker.decoder);
-                sparse_pool_give_back_converter(pool, &worker.converter);
-            }
+            if (pool)
+                give_back(&worker, pool);
             sparse_log_enter(&job->reader->log);
         }
         sparse_error_clear(&error);
         ret = take_step(&worker, step, &done, &error);
 
         pthread_mutex_lock(&work->lock);
-        if (job->reader->busy) {
-            job->reader->busy = 0;
-            pthread_cond_broadcast(&work->change); /* another of its jobs may be taken */
-        }
-        job->decode_seconds += done.decode_seconds;
-        job->convert_seconds += done.convert_seconds;
-        job->reconstructed += done.reconstructed;
-        job->kept += done.kept;
-        if (ret < 0) {
-            fail(work, job, ret, step, &error);
-        } else if (job->kind == SPARSE_READER_STATES) {
-            job->reconstructed += job->states[step] == SPARSE_STEP_WANTED;
-            if (job->slot_of_step[step] != SPARSE_NO_SLOT)
-                sparse_job_delivered(job, step);
-        }
-        if (--job->left == 0)
-            work->left--;
-        if (!work->left || work->code)
-            pthread_cond_broadcast(&work->change);
+        finish_step(work, job, step, &done, ret, &error);
     }
     pthread_mutex_unlock(&work->lock);
 
-    if (worker.job) {
-        sparse_pool_give_back(worker.job->reader->pool, &worker.decoder);
-        sparse_pool_give_back_converter(worker.job->reader->pool, &worker.converter);
-    }
+    if (worker.job)
+        give_back(&worker, worker.job->reader->pool);
     av_frame_free(&worker.frame);
     sparse_log_leave(previous);
 }
