@@ -33,6 +33,13 @@ typedef struct SparseBlock {
     size_t reference_count, reference_capacity;
 } SparseBlock;
 
+/* Places in FFSparseSnapshot.state of H.264, as the patch for it numbers them. */
+enum {
+    SPARSE_H264_STRUCTURE = 12,  /* picture_structure */
+    SPARSE_H264_IS_AVC = 15,     /* the packets' NAL units have length fields, */
+    SPARSE_H264_LENGTH_SIZE = 16 /* and of what size */
+};
+
 /* What the coding of a snapshot builds on: the one before it in the block. */
 typedef struct SparseChain {
     int codec; /* enum AVCodecID */

@@ -15,9 +15,6 @@
 
 enum { STATES = FF_ARRAY_ELEMS(((FFSparseSnapshot *)0)->state) };
 
-/* Places in the state of H.264: picture_structure, and the size of NAL units' length fields. */
-enum { STATE_STRUCTURE = 12, STATE_LENGTH_SIZE = 16 };
-
 /* What of an entry isn't as foretold. */
 enum {
     OTHER_POC = 1,
@@ -258,8 +255,8 @@ static int is_sane(const SparseChain *chain)
 
     if (chain->codec != AV_CODEC_ID_H264)
         return 1;
-    if (last->state[STATE_LENGTH_SIZE] < 0 || last->state[STATE_LENGTH_SIZE] > 4 ||
-        last->state[STATE_STRUCTURE] < 0 || last->state[STATE_STRUCTURE] > 3)
+    if (last->state[SPARSE_H264_LENGTH_SIZE] < 0 || last->state[SPARSE_H264_LENGTH_SIZE] > 4 ||
+        last->state[SPARSE_H264_STRUCTURE] < 0 || last->state[SPARSE_H264_STRUCTURE] > 3)
         return 0;
     for (int k = 0; k < last->nb_entries; k++) {
         const FFSparseEntry *entry = &last->entries[k];

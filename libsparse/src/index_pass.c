@@ -12,9 +12,6 @@
 #include "array.h"
 #include "index_internal.h"
 
-/* Places in FFSparseSnapshot.state of H.264: the packets have length fields, and of what size. */
-enum { STATE_IS_AVC = 15, STATE_LENGTH_SIZE = 16 };
-
 /* ---- The header pass ---- */
 
 /* Keep the snapshot before packet i, which is that of the picture that begins in it. */
@@ -144,10 +141,11 @@ int sparse_index_scan(SparseIndex *index, int64_t i, SparseOutput output, void *
     index->used = 1;
     ret = sparse_decoder_scan(index->decoder, index->packet, i, &report, output, user, error);
     if (index->sets)
-        sparse_sets_pass(index->sets, index->packet, i,
-                         snapshot.state[STATE_IS_AVC] ? snapshot.state[STATE_LENGTH_SIZE] : 0,
-                         !!(report->flags & FF_SPARSE_REPORT_ERROR) ||
-                             sparse_source_packet(index->source, i).flags & SPARSE_PACKET_EXTRA);
+        sparse_sets_pass(
+            index->sets, index->packet, i,
+            snapshot.state[SPARSE_H264_IS_AVC] ? snapshot.state[SPARSE_H264_LENGTH_SIZE] : 0,
+            !!(report->flags & FF_SPARSE_REPORT_ERROR) ||
+                sparse_source_packet(index->source, i).flags & SPARSE_PACKET_EXTRA);
     av_packet_unref(index->packet);
     if (ret >= 0 && truncated &&
         report->flags & (FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_OVERREAD))
