@@ -70,8 +70,8 @@ int sparse_av1_index_open(SparseAv1Index **index, SparseSource *source, int lazy
 void sparse_av1_index_close(SparseAv1Index **index);
 
 /*
- * Make the whole index, if that hasn't been done. progress may be NULL. SPARSE_ERR_UNSUPPORTED, with
- * the reason as the message: the stream is one (damaged, layered in space, or built in a way
+ * Make the whole index, if that hasn't been done. progress may be NULL. SPARSE_ERR_UNSUPPORTED,
+ * with the reason as the message: the stream is one (damaged, layered in space, or built in a way
  * that no encoder does) whose frames can only be told by decoding it linearly.
  */
 int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void *user,

@@ -232,7 +232,8 @@ int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseErro
     if (picture.flags & FF_SPARSE_REPORT_SEVERAL)
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
                            "packet %lld holds more than one picture", (long long)id);
-    /* FFmpeg, misled by lone fields, doubles a first field for output, before or over the second. */
+    /* FFmpeg, misled by lone fields, doubles a first field for output, before or over the second
+     * one. */
     if (picture.times_shown > 1 || (picture.shown && picture.shown <= picture.last_packet))
         return sparse_fail(error, SPARSE_ERR_DECODE, -1,
                            "packet %lld begins a picture that is put out before it is complete",

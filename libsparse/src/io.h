@@ -48,7 +48,8 @@ int sparse_bytes_stamp(const SparseBytes *bytes, SparseStamp *stamp);
 #define SPARSE_TIME_UNKNOWN INT64_MIN
 int64_t sparse_bytes_modified(const SparseBytes *bytes);
 
-/* 1: the file has another size or another time of change now than at the open. Thread-safety: safe. */
+/* 1: the file has another size or another time of change now than at the open. Thread-safety:
+ * safe. */
 int sparse_bytes_have_changed(const SparseBytes *bytes);
 
 /* What tells whether two sources have the same contents. */

@@ -34,8 +34,8 @@ int sparse_pool_fresh_decoder(SparsePool *pool, SparseSource *source, SparseDeco
 void sparse_pool_give_back(SparsePool *pool, SparseDecoder **decoder);
 
 /*
- * A decoder for an AV1 stream, on one thread: one that has been at work on the same stream, if any is idle,
- * as it may hold what comes next; else any.
+ * A decoder for an AV1 stream, on one thread: one that has been at work on the same stream, if any
+ * is idle, as it may hold what comes next; else any.
  */
 int sparse_pool_av1(SparsePool *pool, const SparseIdentity *stream, SparseSource *source,
                     const SparseAv1Index *index, SparseAv1Decoder **decoder, SparseError *error);

@@ -51,9 +51,9 @@ typedef struct SparseRecall {
 } SparseRecall;
 
 /*
- * Open. recall may be NULL; its index must outlive the source. stream_index -1 picks what ffmpeg's `-map 0:v:0` picks. name is what
- * messages call the source (NULL: the path, "<memory>", "<stream>"); it is
- * copied, as is *io; memory isn't copied. On failure *source is NULL.
+ * Open. recall may be NULL; its index must outlive the source. stream_index -1 picks what
+ * ffmpeg's `-map 0:v:0` picks. name is what messages call the source (NULL: the path, "<memory>",
+ * "<stream>"); it is copied, as is *io; memory isn't copied. On failure *source is NULL.
  * The packets aren't read yet.
  */
 int sparse_source_open_path(SparseSource **source, const char *path, int stream_index,
@@ -117,8 +117,8 @@ struct SparsePacked *sparse_source_packed(const SparseSource *source);
 int sparse_source_take_packed(SparseSource *source, struct SparsePacked *packed,
                               SparseError *error);
 
-/* SPARSE_ERR_SAVED when something that was asked of packed tables since the open couldn't be had: to
- * be asked before results are given out. Thread-safety: safe. */
+/* SPARSE_ERR_SAVED when something that was asked of packed tables since the open couldn't be had:
+ * to be asked before results are given out. Thread-safety: safe. */
 int sparse_source_check_saved(const SparseSource *source, SparseError *error);
 
 /* One of them. The table must have been made. Thread-safety: safe. */
