@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sparseframes import errors
 from sparseframes._indices import as_index, as_seconds
 from sparseframes._types import Planes
-from sparseframes.errors import ArgumentError, UnsupportedError
+from sparseframes.errors import ArgumentError
 from sparseframes.lerobot._batch import Wanted, decode_together
 from sparseframes.lerobot._cache import VideoDecoderCache
 from sparseframes.lerobot._columns import Columns
-from sparseframes.lerobot._decode import DEPTH_FORMAT
+from sparseframes.lerobot._decode import depth_codes
 from sparseframes.lerobot._layout import DatasetError, Episode, Layout
 
 Sample = dict[str, Any]
@@ -196,13 +196,8 @@ class LeRobotEpisodes:
 
     def _arranged(self, request: Wanted, data: NDArray[Any] | Planes) -> NDArray[Any]:
         if isinstance(data, Planes):
-            if data.pixel_format != DEPTH_FORMAT:
-                name = request.video.decoder._source.name
-                raise UnsupportedError(
-                    f"{name}: depth has to be {DEPTH_FORMAT}, and this is {data.pixel_format}",
-                    file=name,
-                )
-            pixels: NDArray[Any] = data[0][..., np.newaxis]
+            codes = depth_codes(data, request.video.decoder._source.name)
+            pixels: NDArray[Any] = codes[..., np.newaxis]
         else:
             pixels = data
         if self._channels_first:

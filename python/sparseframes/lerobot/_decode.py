@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseframes._types import FrameBatch, Planes
+from sparseframes._types import FrameData, Planes
 from sparseframes.errors import ArgumentError, UnsupportedError
 from sparseframes.lerobot._cache import VideoDecoderCache, default_cache
 
@@ -76,7 +76,7 @@ def decode(
     video = cache.get(video_path, "native" if is_depth else "rgb24")
     batch = video.frames(timestamps, tolerance_s)
     if is_depth:
-        return torch.from_numpy(depth_codes(batch, str(video_path)))
+        return torch.from_numpy(depth_codes(batch.data, str(video_path))[:, np.newaxis])
     # the same memory with its axes in another order, as torchcodec has it
     pixels = torch.from_numpy(cast("NDArray[Any]", batch.data)).permute(0, 3, 1, 2)
     return pixels if return_uint8 else pixels.to(torch.float32).div_(255)
@@ -92,17 +92,16 @@ def _need_torch() -> Any:
     return torch
 
 
-def depth_codes(batch: FrameBatch, name: str) -> NDArray[np.uint16]:
-    """The depth codes [N, 1, H, W] of a batch of native planes.
+def depth_codes(planes: FrameData, name: str) -> NDArray[np.uint16]:
+    """The depth codes [N, H, W] of native planes.
 
     Raises:
         UnsupportedError: the pictures are not gray with 12 bits.
     """
-    planes = batch.data
     assert isinstance(planes, Planes)
     if planes.pixel_format != DEPTH_FORMAT:
         raise UnsupportedError(
             f"{name}: depth has to be {DEPTH_FORMAT}, and this is {planes.pixel_format}", file=name
         )
-    codes: NDArray[np.uint16] = planes[0][:, np.newaxis]
+    codes: NDArray[np.uint16] = planes[0]
     return codes
