@@ -62,6 +62,7 @@ AV1 = [
     "av1_gop.mp4",
     "av1_10bit.mp4",
     "av1_low_delay.mp4",
+    "av1_sound.mp4",
 ]
 
 # Codecs without closures, read from the last key frame.
@@ -349,6 +350,19 @@ def av1_units(data: bytes) -> list[tuple[int, bytes]]:
         found.append((data[at] >> 3 & 15, data[at : at + head + size]))
         at += head + size
     return found
+
+
+@maker("av1_sound.mp4")
+def _av1_with_sound(path: Path, _: Path) -> None:
+    # with packets of sound between those of the video, which are smaller than a read
+    with av.open(str(path), "w") as container:
+        sound = add_sound(container)
+        options = {"preset": "10", "g": "2", "crf": "60"}
+        video = add_video(
+            container, "libsvtav1", range(30), (WIDTH, HEIGHT), "yuv420p", None, 0, options
+        )
+        sound()
+        video()
 
 
 @maker("av1_two.obu")

@@ -8,6 +8,7 @@ import random
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,28 @@ def test_equals_linear_decodes(stream: str, streams: Callable[[str], Path]) -> N
 def test_containers(container: str, streams: Callable[[str], Path]) -> None:
     path = streams(f"pyramid.{container}")
     check(str(path), own(str(streams("pyramid.mp4"))).digests)
+
+
+def test_sound_between(clip: Callable[[str], str]) -> None:
+    path = clip("av1_sound.mp4")
+    with av.open(path) as container:
+        places = [(p.pos, p.stream.type) for p in container.demux() if p.size]
+    kinds = [kind for _, kind in sorted(places)]
+    assert kinds.count("video") == 30
+    assert sum(a != b for a, b in pairwise(kinds)) > 4
+    expected = own(path).digests
+    check(path, expected)
+    check(path, expected, index="lazy")
+
+
+def test_reads_of_small_packets_reach_into_the_next(clip: Callable[[str], str]) -> None:
+    with VideoDecoder(clip("av1_low_delay.mp4")) as decoder:
+        decoder.build_index()
+        stats = decoder.stats
+        assert stats.state_only_packets == 90
+        assert 10 < stats.packets_read < 60
+        assert stats.bytes_read < Path(clip("av1_low_delay.mp4")).stat().st_size * 1.5
+        assert [media.number_of(decoder[k]) for k in (89, 3, 31)] == [89, 3, 31]
 
 
 def test_shows_the_right_pictures(streams: Callable[[str], Path]) -> None:

@@ -13,7 +13,10 @@
 
 enum {
     HEAD = 256,          /* bytes read at first: of a small packet all, of frames the header */
+    AHEAD = 1 << 10, /* a packet of so many is read whole, with the next one's head: a read costs
+                            more than a few bytes */
     HEAD_MOST = 4 << 10, /* bytes that a frame header may take */
+    DATA = HEAD_MOST + SPARSE_AV1_OBU_HEADER_MOST,
     SEQUENCE_MOST = 1 << 10
 };
 
@@ -70,8 +73,9 @@ typedef struct Pass {
     SparseAv1Index *index;
     SparsePacket packet;
     int32_t number; /* the packet's */
-    uint8_t data[HEAD_MOST];
-    int64_t start, filled; /* of data, in the packet */
+    uint8_t data[DATA];
+    int64_t start, filled; /* of data, in the packet; it may begin before it and end behind it */
+    int reads; /* of the packet */
     SparseAv1Frame *frame; /* that the next tile groups belong to, or NULL */
     int tiles; /* whether it has any yet */
     size_t before; /* frames in the table before the packet's */
@@ -86,27 +90,54 @@ static int irregular(const Pass *pass, const char *what)
                        pass->number);
 }
 
+static Pass *create_pass(SparseAv1Index *index, SparseError *error)
+{
+    Pass *pass = calloc(1, sizeof(*pass));
+
+    if (pass) {
+        pass->index = index;
+        pass->error = error;
+    }
+    return pass;
+}
+
 /* The bytes from offset on, at least `wanted` of them or all that the packet has left. Their
  * number in *size; NULL when they can't be read. */
 static const uint8_t *view(Pass *pass, int64_t offset, int64_t wanted, size_t *size)
 {
-    int64_t left = pass->packet.size - offset, n;
+    int64_t left = pass->packet.size - offset, n, there;
 
     if (wanted > left)
         wanted = left;
     if (offset < pass->start || offset + wanted > pass->start + pass->filled) {
         n = wanted > HEAD ? wanted : HEAD;
         /* a second read is of a packet with several frames: mostly small ones */
-        if (n > left || (pass->filled && left <= HEAD_MOST))
+        if (n > left || left <= AHEAD || (pass->reads && left <= HEAD_MOST))
             n = left;
-        if (sparse_source_read_part(pass->index->source, pass->number, offset, pass->data, n,
-                                    pass->error) < 0)
+        n = sparse_source_read_on(pass->index->source, pass->number, offset, pass->data, n,
+                                  left <= AHEAD ? HEAD : 0, pass->error);
+        if (n < 0)
             return NULL;
         pass->start = offset;
         pass->filled = n;
+        pass->reads++;
     }
-    *size = (size_t)(pass->start + pass->filled - offset);
+    there = pass->start + pass->filled - offset;
+    *size = (size_t)(there < left ? there : left);
     return pass->data + (offset - pass->start);
+}
+
+/* Go to a packet, of which the bytes that were read last may have some. */
+static void enter_packet(Pass *pass, int64_t number)
+{
+    const int64_t before = pass->packet.pos;
+
+    pass->number = (int32_t)number;
+    pass->packet = sparse_source_packet(pass->index->source, number);
+    pass->start += before - pass->packet.pos;
+    if (pass->packet.flags & SPARSE_PACKET_SPOOLED)
+        pass->start = pass->filled = 0;
+    pass->reads = 0;
 }
 
 /* The place of a packet in the order of display, and the number of frames before it. */
@@ -419,9 +450,7 @@ static int pass_packet(SparseAv1Index *index, Pass *pass, int64_t number)
     int64_t offset = 0;
     int dropped = 0, ret = 0;
 
-    pass->packet = sparse_source_packet(index->source, number);
-    pass->number = (int32_t)number;
-    pass->start = pass->filled = 0;
+    enter_packet(pass, number);
     pass->frame = NULL;
     pass->before = index->frame_count;
     pass->shown = 0;
@@ -487,11 +516,9 @@ int sparse_av1_index_build(SparseAv1Index *index, SparseProgress progress, void 
 
     if (ret < 0 || index->whole)
         return ret;
-    pass = malloc(sizeof(*pass));
+    pass = create_pass(index, error);
     if (!pass)
         return sparse_fail_memory(error);
-    pass->index = index;
-    pass->error = error;
     index->lazy = 0;
     forget(index);
     for (int64_t i = 0; i < index->packet_count && ret >= 0; i++) {
@@ -581,11 +608,9 @@ int sparse_av1_index_cover(SparseAv1Index *index, const int64_t *targets, size_t
     *reordered = 0;
     if (!index->lazy)
         return 0;
-    pass = malloc(sizeof(*pass));
+    pass = create_pass(index, error);
     if (!pass)
         return sparse_fail_memory(error);
-    pass->index = index;
-    pass->error = error;
     for (size_t i = 0; i < count && ret > 0; i++) {
         int64_t packet;
 

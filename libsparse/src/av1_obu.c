@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include <libavutil/intreadwrite.h>
+
 /* ---- Bits ---- */
 
 typedef struct Bits {
@@ -15,13 +17,20 @@ typedef struct Bits {
     int over;    /* more was asked for than there is */
 } Bits;
 
+/* count: 0..32 */
 static uint32_t bits(Bits *b, int count)
 {
+    const size_t byte = b->at >> 3;
     uint32_t value = 0;
 
     if (b->over || (size_t)count > b->size * 8 - b->at) {
         b->over = 1;
         return 0;
+    }
+    if (b->size - byte >= 8) {
+        value = (uint32_t)(AV_RB64(b->data + byte) << (b->at & 7) >> 32);
+        b->at += (size_t)count;
+        return count ? value >> (32 - count) : 0;
     }
     for (; count > 0; count--, b->at++)
         value = value << 1 | (b->data[b->at >> 3] >> (7 - (b->at & 7)) & 1u);

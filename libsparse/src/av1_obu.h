@@ -5,7 +5,7 @@
  * AV1 headers: open bitstream units, sequence headers, and of frame headers what
  * tells references, reference slots and size. Clauses are those of the AV1
  * Bitstream & Decoding Process Specification (2019-01-08, with errata 1).
- * Pure: no files, and of FFmpeg the names of pixel formats alone. Any bytes are allowed in.
+ * Pure: no files, and of FFmpeg headers alone. Any bytes are allowed in.
  */
 #ifndef SPARSE_AV1_OBU_H
 #define SPARSE_AV1_OBU_H

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zlib.h>
-
 #include <libavcodec/defs.h>
 #include <libavutil/avutil.h>
+#include <libavutil/intreadwrite.h>
 #include <libavutil/mem.h>
 
 #include "array.h"
@@ -336,8 +335,8 @@ void sparse_packet_set_times(const SparseSource *source, int64_t i, AVPacket *pk
     pkt->opaque = (void *)(intptr_t)(i + 1);
 }
 
-int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
-                            int64_t size, SparseError *error)
+int64_t sparse_source_read_on(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
+                              int64_t size, int64_t more, SparseError *error)
 {
     const SparsePacket packet = sparse_source_packet(source, i);
     int ret = check_packet(source, i, &packet, error);
@@ -349,24 +348,45 @@ int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uin
         ret = sparse_spool_read(source->spool, out, packet.pos + offset, size, error);
         if (ret < 0)
             return ret;
+        n = size;
     } else {
-        n = sparse_bytes_read(source->bytes, out, packet.pos + offset, size, error);
+        n = sparse_bytes_read(source->bytes, out, packet.pos + offset, size + more, error);
         if (n < 0)
-            return (int)n;
+            return n;
         if (n < size)
             return sparse_source_fail(source, error, SPARSE_ERR_SOURCE, -1,
                                       "packet %lld can't be read: the file has become shorter",
                                       (long long)i);
     }
     source->packets_read++;
-    source->payload_read += size;
-    return SPARSE_OK;
+    source->payload_read += n;
+    return n;
 }
 
+int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
+                            int64_t size, SparseError *error)
+{
+    int64_t n = sparse_source_read_on(source, i, offset, out, size, 0, error);
+
+    return n < 0 ? (int)n : SPARSE_OK;
+}
+
+/* It is made of each packet in a header pass: a CRC would take a fifth of that of AV1. Every step
+ * can be undone, so that no two values of eight bytes become the same before the last. */
 uint16_t sparse_packet_check(const uint8_t *data, int64_t size)
 {
-    return (uint16_t)crc32(0, data,
-                           (uInt)(size < SPARSE_CHECKED_BYTES ? size : SPARSE_CHECKED_BYTES));
+    int64_t left = size < SPARSE_CHECKED_BYTES ? size : SPARSE_CHECKED_BYTES;
+    uint64_t sum = (uint64_t)left;
+
+    for (; left > 0; data += 8, left -= 8) {
+        uint8_t last[8] = {0};
+
+        if (left < 8)
+            memcpy(last, data, (size_t)left);
+        sum = (sum ^ AV_RL64(left < 8 ? last : data)) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 29;
+    }
+    return (uint16_t)(sum >> 32);
 }
 
 int sparse_source_fail_check(const SparseSource *source, int64_t i, SparseError *error)

@@ -145,6 +145,11 @@ int sparse_source_fail_check(const SparseSource *source, int64_t i, SparseError 
 int sparse_source_read_part(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
                             int64_t size, SparseError *error);
 
+/* The same, and as many as there are of the `more` bytes that stand behind them in the file: the
+ * number of all, or a negative code. Other packets may have these, by their pos. */
+int64_t sparse_source_read_on(SparseSource *source, int64_t i, int64_t offset, uint8_t *out,
+                              int64_t size, int64_t more, SparseError *error);
+
 /* 1: sparse_source_read_heads() saves reading and may be used. */
 int sparse_source_has_heads(const SparseSource *source);
 

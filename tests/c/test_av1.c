@@ -244,8 +244,43 @@ static int test_any_bytes(void)
     return 0;
 }
 
+/* What stands behind the bytes makes no difference, however near their end is. */
+static int test_bytes_behind(void)
+{
+    uint32_t state = 7;
+
+    for (int round = 0; round < 20000; round++) {
+        const size_t size = 1 + (size_t)round % 30;
+        uint8_t *exact = malloc(size), more[64];
+        SparseAv1Slot slots[SPARSE_AV1_SLOTS];
+        SparseAv1Header a, b;
+        SparseAv1Sequence s;
+        const uint32_t hints[SPARSE_AV1_SLOTS] = {0, 1, 2, 3, 4, 5, 6, 7};
+        int ret;
+
+        if (!exact)
+            return 1;
+        for (size_t i = 0; i < sizeof(more); i++) {
+            state = state * 1664525 + 1013904223;
+            more[i] = (uint8_t)(state >> 24);
+        }
+        memcpy(exact, more, size);
+        fill_slots(slots, hints);
+        CHECK(parse_sequence(round & 1, &s));
+        ret = sparse_av1_read_header(exact, size, &s, slots, 0, 0, &a);
+        if (ret == 1) {
+            CHECK(sparse_av1_read_header(more, sizeof(more), &s, slots, 0, 0, &b) == 1);
+            CHECK(a.width == b.width && a.height == b.height && a.refresh == b.refresh);
+            CHECK(a.order_hint == b.order_hint && a.frame_id == b.frame_id);
+            CHECK(!memcmp(a.ref_slots, b.ref_slots, sizeof(a.ref_slots)));
+        }
+        free(exact);
+    }
+    return 0;
+}
+
 int main(void)
 {
-    return test_units() || test_sequence() || test_references() || test_existing() ||
-           test_any_bytes();
+    return test_bytes_behind() || test_units() || test_sequence() || test_references() ||
+           test_existing() || test_any_bytes();
 }
