@@ -4,19 +4,11 @@
  *
  * The parser of AV1 headers: what it makes of good ones, and that it takes any bytes.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "av1_obu.h"
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not (%s)\n", __FILE__, __LINE__, #condition);                  \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 /* ---- Writing bits ---- */
 

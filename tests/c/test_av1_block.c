@@ -5,31 +5,15 @@
  * Packed blocks of AV1: what goes in comes out, and damaged ones are refused or give values in
  * range.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "av1_block.h"
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not (%s)\n", __FILE__, __LINE__, #condition);                           \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
+#include "check.h"
 
 enum { FIRST = 3 * SPARSE_BLOCK, PACKETS = 50, SHOWN_BEFORE = 1000, SEQUENCES = 3, MOST = 4096 };
 
 static uint32_t random_state = 1;
-
-static uint32_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 17;
-    random_state ^= random_state << 5;
-    return random_state;
-}
 
 static SparsePacket packets[PACKETS];
 static SparseAv1Frame frames[MOST];
@@ -63,49 +47,50 @@ static SparseAv1Block make_block(int most)
 
     for (int slot = 0; slot < SPARSE_AV1_SLOTS; slot++)
         slots_before[slot] = slots_after[slot] =
-            (int32_t)(next_random() % (FIRST * SPARSE_AV1_PER_PACKET));
+            (int32_t)(next_random(&random_state) % (FIRST * SPARSE_AV1_PER_PACKET));
     for (int k = 0; k < PACKETS; k++) {
-        const int count = (int)(next_random() % (uint32_t)(most + 1));
-        int32_t offset = (int32_t)(next_random() % 5);
+        const int count = (int)(next_random(&random_state) % (uint32_t)(most + 1));
+        int32_t offset = (int32_t)(next_random(&random_state) % 5);
 
         packets[k] = (SparsePacket){
-            .pts = next_random() % 9 ? 512 * (int64_t)k : INT64_MIN,
-            .flags = next_random() % 6 ? 0 : SPARSE_PACKET_DISCARD,
+            .pts = next_random(&random_state) % 9 ? 512 * (int64_t)k : INT64_MIN,
+            .flags = next_random(&random_state) % 6 ? 0 : SPARSE_PACKET_DISCARD,
         };
         block.frame_first[k] = (uint16_t)block.frame_count;
         for (int i = 0; i < count; i++) {
             const int number = block.frame_count - block.frame_first[k];
             const int32_t picture = (FIRST + k) * SPARSE_AV1_PER_PACKET + number;
-            const int32_t size = 1 + (int32_t)(next_random() % (most > 4 ? 100000 : 200));
+            const int32_t size =
+                1 + (int32_t)(next_random(&random_state) % (most > 4 ? 100000 : 200));
             SparseAv1Shown *next = &shown[block.shown_count];
             const int is_shown = !(packets[k].flags & SPARSE_PACKET_DISCARD);
-            const int slot = (int)(next_random() % SPARSE_AV1_SLOTS);
+            const int slot = (int)(next_random(&random_state) % SPARSE_AV1_SLOTS);
             SparseAv1Frame *frame = &frames[block.frame_count];
 
             *next = (SparseAv1Shown){.pts = packets[k].pts, .packet = FIRST + k};
-            if (next_random() % 3 == 0) {
+            if (next_random(&random_state) % 3 == 0) {
                 next->picture = slots_after[slot];
                 next->offset = offset;
                 next->size = size;
                 next->slot = (uint8_t)slot;
-                next->check = (uint16_t)next_random();
+                next->check = (uint16_t)next_random(&random_state);
                 block.shown_count += is_shown;
             } else {
                 *frame = (SparseAv1Frame){
                     .packet = FIRST + k,
                     .offset = offset,
                     .size = size,
-                    .width = 1 + (int32_t)(next_random() % 65536),
+                    .width = 1 + (int32_t)(next_random(&random_state) % 65536),
                     .height = 480,
-                    .sequence = (int32_t)(next_random() % SEQUENCES),
+                    .sequence = (int32_t)(next_random(&random_state) % SEQUENCES),
                     .shown_before = SHOWN_BEFORE + block.shown_count,
-                    .refresh = (uint8_t)next_random(),
-                    .flags = (uint8_t)(next_random() % 8),
-                    .type = (uint8_t)(next_random() % 4),
+                    .refresh = (uint8_t)next_random(&random_state),
+                    .flags = (uint8_t)(next_random(&random_state) % 8),
+                    .type = (uint8_t)(next_random(&random_state) % 4),
                     .checked = (uint8_t)(size < SPARSE_CHECKED_BYTES ? size : i % 64),
-                    .check = (uint16_t)next_random(),
+                    .check = (uint16_t)next_random(&random_state),
                 };
-                use_slots(frame, (uint8_t)next_random(), slots_after);
+                use_slots(frame, (uint8_t)next_random(&random_state), slots_after);
                 for (int s = 0; s < SPARSE_AV1_SLOTS; s++)
                     if (frame->refresh >> s & 1)
                         slots_after[s] = picture;
@@ -115,7 +100,7 @@ static SparseAv1Block make_block(int most)
                     block.shown_count++;
                 }
             }
-            offset += size + (int32_t)(next_random() % 3);
+            offset += size + (int32_t)(next_random(&random_state) % 3);
         }
         packets[k].size = offset;
     }
@@ -207,11 +192,13 @@ static int test_round_trip(int most)
     sparse_av1_block_clear(&read);
 
     for (int n = 0; n < 4000; n++) {
-        const size_t at = next_random() % out.size, cut = next_random() % 8 ? 0 : 1 + at;
+        const size_t at = next_random(&random_state) % out.size,
+                     cut = next_random(&random_state) % 8 ? 0 : 1 + at;
         const uint8_t before = out.data[at];
         int ret;
 
-        out.data[at] = (uint8_t)(n % 2 ? next_random() : before ^ (1u << next_random() % 8));
+        out.data[at] = (uint8_t)(n % 2 ? next_random(&random_state)
+                                       : before ^ (1u << next_random(&random_state) % 8));
         read = empty_block(block.shown_count);
         span = (SparseSpan){.at = out.data, .end = out.data + out.size - cut};
         ret = sparse_av1_block_unpack(span, &read, packets, SEQUENCES, NULL);

@@ -4,33 +4,17 @@
  *
  * Packed blocks: what goes in comes out, and damaged ones are refused or give values in range.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <libavcodec/codec_id.h>
 
+#include "check.h"
 #include "packed.h"
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not (%s)\n", __FILE__, __LINE__, #condition);                           \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
 
 enum { PACKETS = 150, FRAMES = 170, MOST_ENTRIES = 16 };
 
 static uint32_t random_state = 1;
-
-static uint32_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 17;
-    random_state ^= random_state << 5;
-    return random_state;
-}
 
 static SparsePacket packets[PACKETS];
 static SparsePicture pictures[PACKETS];
@@ -57,18 +41,18 @@ static void make_tables(int wild)
             .dts = wild && i % 5 == 0 ? INT64_MAX : 512 * (int64_t)i - 1024,
             .duration = wild && i % 7 == 0 ? INT64_MIN : 512,
             .pos = wild && i % 4 == 0 ? INT64_MAX : 48 + 1000 * (int64_t)i,
-            .size = wild && i % 4 == 1 ? INT32_MAX : (int32_t)(next_random() % 3000),
-            .flags = wild ? next_random() : 0x100u,
-            .check = (uint16_t)next_random(),
+            .size = wild && i % 4 == 1 ? INT32_MAX : (int32_t)(next_random(&random_state) % 3000),
+            .flags = wild ? next_random(&random_state) : 0x100u,
+            .check = (uint16_t)next_random(&random_state),
         };
         *picture = (SparsePicture){
             .picture = wild && i % 9 == 4 ? -1 : i - (wild && i % 9 == 3),
             .last_packet = i < PACKETS - 1 && wild ? i + 1 : i,
-            .flags = wild ? next_random() : 0x10002u,
+            .flags = wild ? next_random(&random_state) : 0x10002u,
             .poc = wild && i % 2 ? INT32_MIN
                    : wild        ? INT32_MAX
                                  : 2 * i,
-            .width = wild ? (int32_t)(next_random() >> 1) : 640,
+            .width = wild ? (int32_t)(next_random(&random_state) >> 1) : 640,
             .height = 480,
             .format = wild && i % 2 ? -1 : 0,
             .type = "IPB?"[i % 4],
@@ -79,22 +63,24 @@ static void make_tables(int wild)
             .reference_count = i ? (int32_t)(wild ? i % (2 * FF_SPARSE_MAX_REFS + 1) : 2) : 0,
         };
         for (int k = 0; k < 24; k++)
-            snapshot->state[k] = wild ? (int32_t)next_random() : k == 3 ? i : 0;
+            snapshot->state[k] = wild ? (int32_t)next_random(&random_state) : k == 3 ? i : 0;
         snapshot->state[12] = 3; /* what is looked at */
         snapshot->state[16] = 4;
-        snapshot->nb_entries = wild ? (int)(next_random() % MOST_ENTRIES) : i < 4 ? i : 4;
+        snapshot->nb_entries = wild    ? (int)(next_random(&random_state) % MOST_ENTRIES)
+                               : i < 4 ? i
+                                       : 4;
         for (int k = 0; k < snapshot->nb_entries; k++)
             snapshot->entries[k] = (FFSparseEntry){
                 .id = wild && k % 5 == 4 ? -1 - k % 2
                       : i - 1 - k < 0    ? 0
                                          : i - 1 - k,
-                .poc = wild ? (int32_t)next_random() : 2 * (i - 1 - k),
+                .poc = wild ? (int32_t)next_random(&random_state) : 2 * (i - 1 - k),
                 .field_poc = {2 * (i - 1 - k), wild ? INT32_MAX : 2 * (i - 1 - k)},
-                .frame_num = wild ? (int32_t)next_random() : i - 1 - k,
+                .frame_num = wild ? (int32_t)next_random(&random_state) : i - 1 - k,
                 .short_index = (int8_t)(wild && k % 3 == 0 ? -1 : k),
                 .long_index = (int8_t)(wild && k % 3 == 0 ? k : -1),
-                .marking = (uint8_t)(wild ? next_random() : 3),
-                .flags = (uint8_t)(wild ? next_random() : 0),
+                .marking = (uint8_t)(wild ? next_random(&random_state) : 3),
+                .flags = (uint8_t)(wild ? next_random(&random_state) : 0),
             };
     }
     for (int k = 0; k < FRAMES; k++)
@@ -158,7 +144,8 @@ static int same_entries(const FFSparseSnapshot *a, const FFSparseSnapshot *b)
 static int compare(SparsePacked *packed)
 {
     for (int n = 0; n < 4 * PACKETS; n++) {
-        const int i = (int)(next_random() % PACKETS), k = (int)(next_random() % FRAMES);
+        const int i = (int)(next_random(&random_state) % PACKETS),
+                  k = (int)(next_random(&random_state) % FRAMES);
         const SparsePacket packet = sparse_packed_packet(packed, i);
         const SparsePicture picture = sparse_packed_picture(packed, i);
         const SparseDisplay frame = sparse_packed_frame(packed, k);
@@ -211,16 +198,16 @@ static int test_round_trip(int wild)
 
     /* Bits that are turned: refused, or values in range. */
     for (int n = 0; n < 2000; n++) {
-        const size_t at = next_random() % blocks.size;
+        const size_t at = next_random(&random_state) % blocks.size;
         const uint8_t before = blocks.data[at];
 
-        blocks.data[at] ^= (uint8_t)(1 << next_random() % 8);
+        blocks.data[at] ^= (uint8_t)(1 << next_random(&random_state) % 8);
         sparse_packed_free(&read);
         span = (SparseSpan){.at = sizes.data, .end = sizes.data + sizes.size};
         CHECK(sparse_packed_read(&read, AV_CODEC_ID_H264, PACKETS, FRAMES, &span, blocks.data,
                                  blocks.size, NULL) == 0);
         for (int m = 0; m < 6; m++) {
-            const int i = (int)(next_random() % PACKETS);
+            const int i = (int)(next_random(&random_state) % PACKETS);
             const SparsePicture picture = sparse_packed_picture(read, i);
             int32_t references[2 * FF_SPARSE_MAX_REFS];
             int count = sparse_packed_references(read, i, references);
