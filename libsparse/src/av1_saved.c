@@ -99,14 +99,10 @@ void sparse_av1_drop_blocks(SparseAv1Index *index)
 
 int sparse_av1_index_use_saved(SparseAv1Index *index, SparseSavedIndex *saved, SparseError *error)
 {
-    int ret;
+    int ret = sparse_source_take_saved(index->source, saved, error);
 
-    if (!saved->direct) {
-        ret = sparse_source_take_packed(index->source, saved->packed, error);
-        if (ret < 0)
-            return ret;
-        saved->packed = NULL;
-    }
+    if (ret < 0)
+        return ret;
     index->packet_count = sparse_packed_packets(sparse_source_packed(index->source));
     index->block_count = (index->packet_count + SPARSE_BLOCK - 1) / SPARSE_BLOCK;
     index->blocks = calloc((size_t)index->block_count + 1, sizeof(SparseAv1Block *));

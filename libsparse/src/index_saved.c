@@ -17,14 +17,10 @@ enum {
 
 int sparse_index_use_saved(SparseIndex *index, SparseSavedIndex *saved, SparseError *error)
 {
-    int ret;
+    int ret = sparse_source_take_saved(index->source, saved, error);
 
-    if (!saved->direct) {
-        ret = sparse_source_take_packed(index->source, saved->packed, error);
-        if (ret < 0)
-            return ret;
-        saved->packed = NULL;
-    }
+    if (ret < 0)
+        return ret;
     index->params = calloc((size_t)saved->epoch_count + 1, sizeof(FFSparseParams *));
     if (!index->params)
         return sparse_fail_memory(error);

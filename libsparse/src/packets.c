@@ -16,6 +16,7 @@
 #include "array.h"
 #include "log.h"
 #include "packed.h"
+#include "saved_index.h"
 #include "source_internal.h"
 
 enum {
@@ -252,11 +253,16 @@ void sparse_source_use_packed(SparseSource *source, SparsePacked *packed)
     source->capacity = 0;
 }
 
-int sparse_source_take_packed(SparseSource *source, SparsePacked *packed, SparseError *error)
+int sparse_source_take_saved(SparseSource *source, SparseSavedIndex *saved, SparseError *error)
 {
+    SparsePacked *packed = saved->packed;
     int64_t count;
-    int ret = sparse_source_packets(source, &count, NULL, NULL, error);
-    int same = ret >= 0 && count == sparse_packed_packets(packed);
+    int ret, same;
+
+    if (saved->direct)
+        return SPARSE_OK;
+    ret = sparse_source_packets(source, &count, NULL, NULL, error);
+    same = ret >= 0 && count == sparse_packed_packets(packed);
 
     for (int64_t i = 0; same && i < count; i++) {
         const SparsePacket a = sparse_source_packet(source, i);
@@ -269,9 +275,11 @@ int sparse_source_take_packed(SparseSource *source, SparsePacked *packed, Sparse
     if (ret >= 0 && !same)
         ret = sparse_source_fail(source, error, SPARSE_ERR_SAVED, -1,
                                  "the saved index is stale: it was made for other packets");
-    if (ret >= 0)
-        sparse_source_use_packed(source, packed);
-    return ret;
+    if (ret < 0)
+        return ret;
+    sparse_source_use_packed(source, packed);
+    saved->packed = NULL;
+    return SPARSE_OK;
 }
 
 int sparse_source_check_saved(const SparseSource *source, SparseError *error)

@@ -112,10 +112,9 @@ void sparse_source_use_packed(SparseSource *source, struct SparsePacked *packed)
 /* Them, or NULL. */
 struct SparsePacked *sparse_source_packed(const SparseSource *source);
 
-/* The same with those of a saved index, which have to be the source's: SPARSE_ERR_SAVED when they
- * aren't, and then packed isn't taken. */
-int sparse_source_take_packed(SparseSource *source, struct SparsePacked *packed,
-                              SparseError *error);
+/* The same with those of a saved index, unless the source was opened with it and has them. They
+ * have to be the source's: SPARSE_ERR_SAVED when they aren't, and then they aren't taken. */
+int sparse_source_take_saved(SparseSource *source, SparseSavedIndex *saved, SparseError *error);
 
 /* SPARSE_ERR_SAVED when something that was asked of packed tables since the open couldn't be had:
  * to be asked before results are given out. Thread-safety: safe. */
