@@ -6,86 +6,49 @@
 
 #include <string.h>
 
+#include "bits.h"
+
 enum { MAX_SPS_BYTES = 1024 };
 
-typedef struct Bits {
-    const uint8_t *data;
-    size_t size, at; /* in bits */
-    int failed;      /* read past the end */
-} Bits;
-
-static unsigned bit(Bits *b)
+int sparse_h264_skip_scaling_lists(SparseBits *b, int count)
 {
-    unsigned value;
+    int regular = 1;
 
-    if (b->at >= b->size) {
-        b->failed = 1;
-        return 0;
+    for (int k = 0; k < count && !b->failed; k++) {
+        int last = 8, next = 8, size = k < 6 ? 16 : 64;
+
+        if (!sparse_bit(b))
+            continue;
+        for (int i = 0; i < size && next && !b->failed; i++) {
+            int delta = sparse_bits_se(b);
+
+            regular &= delta >= -128 && delta <= 127;
+            next = (last + delta) & 0xff;
+            if (next)
+                last = next;
+        }
     }
-    value = b->data[b->at >> 3] >> (7 - (b->at & 7)) & 1;
-    b->at++;
-    return value;
+    return regular;
 }
 
-static unsigned bits(Bits *b, int count)
+static void skip_hrd(SparseBits *b)
 {
-    unsigned value = 0;
+    unsigned count = sparse_bits_ue(b);
 
-    while (count-- > 0)
-        value = value << 1 | bit(b);
-    return value;
-}
-
-static unsigned golomb(Bits *b)
-{
-    int zeros = 0;
-
-    while (!b->failed && zeros < 32 && !bit(b))
-        zeros++;
-    if (zeros >= 32) {
-        b->failed = 1;
-        return 0;
-    }
-    return (1u << zeros) - 1 + bits(b, zeros);
-}
-
-static int signed_golomb(Bits *b)
-{
-    unsigned value = golomb(b);
-
-    return value & 1 ? (int)(value / 2 + 1) : -(int)(value / 2);
-}
-
-static void skip_scaling_list(Bits *b, int size)
-{
-    int last = 8, next = 8;
-
-    for (int i = 0; i < size && !b->failed; i++) {
-        if (next)
-            next = (last + signed_golomb(b)) & 0xff;
-        if (next)
-            last = next;
-    }
-}
-
-static void skip_hrd(Bits *b)
-{
-    unsigned count = golomb(b) + 1;
-
-    if (count > 32) {
+    if (count++ > 31) {
         b->failed = 1;
         return;
     }
-    bits(b, 8);
+    sparse_bits(b, 8);
     for (unsigned i = 0; i < count && !b->failed; i++) {
-        golomb(b);
-        golomb(b);
-        bit(b);
+        sparse_bits_ue(b);
+        sparse_bits_ue(b);
+        sparse_bit(b);
     }
-    bits(b, 20);
+    sparse_bits(b, 20);
 }
 
-static void parse_vui(Bits *b, SparseH264Sps *sps)
+static void parse_vui(SparseBits *b, SparseH264Sps *sps)
 {
     static const uint8_t ratios[17][2] = {
         {0, 1},   {1, 1},   {12, 11}, {10, 11}, {16, 11},  {40, 33}, {24, 11}, {20, 11}, {32, 11},
@@ -93,58 +56,62 @@ static void parse_vui(Bits *b, SparseH264Sps *sps)
     };
     unsigned nal_hrd, vcl_hrd;
 
-    if (bit(b)) {
-        unsigned ratio = bits(b, 8);
+    if (sparse_bit(b)) {
+        unsigned ratio = sparse_bits(b, 8);
 
         if (ratio == 255) {
-            sps->sar_num = (int)bits(b, 16);
-            sps->sar_den = (int)bits(b, 16);
+            sps->sar_num = (int)sparse_bits(b, 16);
+            sps->sar_den = (int)sparse_bits(b, 16);
         } else if (ratio < 17) {
             sps->sar_num = ratios[ratio][0];
             sps->sar_den = ratios[ratio][1];
         }
+        /* FFmpeg keeps no other, and begins anew at each picture whose own it didn't keep */
+        if (ratio >= 17)
+            sps->regular &= ratio == 255 && sps->sar_num && sps->sar_den &&
+                            sps->sar_num <= 8 * sps->sar_den && sps->sar_den <= 8 * sps->sar_num;
         if (!sps->sar_num || !sps->sar_den) {
             sps->sar_num = 0;
             sps->sar_den = 1;
         }
     }
-    if (bit(b)) /* overscan */
-        bit(b);
-    if (bit(b)) {
-        bits(b, 3);
-        sps->full_range = (int)bit(b);
-        if (bit(b)) {
-            sps->primaries = (int)bits(b, 8);
-            sps->transfer = (int)bits(b, 8);
-            sps->matrix = (int)bits(b, 8);
+    if (sparse_bit(b)) /* overscan */
+        sparse_bit(b);
+    if (sparse_bit(b)) {
+        sparse_bits(b, 3);
+        sps->full_range = (int)sparse_bit(b);
+        if (sparse_bit(b)) {
+            sps->primaries = (int)sparse_bits(b, 8);
+            sps->transfer = (int)sparse_bits(b, 8);
+            sps->matrix = (int)sparse_bits(b, 8);
         }
     }
-    if (bit(b)) { /* chroma location */
-        golomb(b);
-        golomb(b);
+    if (sparse_bit(b)) { /* chroma location */
+        sps->regular &= sparse_bits_ue(b) <= 5;
+        sps->regular &= sparse_bits_ue(b) <= 5;
     }
-    if (bit(b)) { /* timing */
-        bits(b, 32);
-        bits(b, 32);
-        bit(b);
+    if (sparse_bit(b)) { /* timing */
+        sparse_bits(b, 32);
+        sparse_bits(b, 32);
+        sparse_bit(b);
     }
-    nal_hrd = bit(b);
+    nal_hrd = sparse_bit(b);
     if (nal_hrd)
         skip_hrd(b);
-    vcl_hrd = bit(b);
+    vcl_hrd = sparse_bit(b);
     if (vcl_hrd)
         skip_hrd(b);
     if (nal_hrd || vcl_hrd)
-        bit(b);
-    bit(b); /* pic_struct_present_flag */
-    if (bit(b)) {
+        sparse_bit(b);
+    sparse_bit(b); /* pic_struct_present_flag */
+    if (sparse_bit(b)) {
         unsigned reorder;
 
-        bit(b);
+        sparse_bit(b);
         for (int i = 0; i < 4; i++)
-            golomb(b);
-        reorder = golomb(b);
-        golomb(b);
+            sps->regular &= sparse_bits_ue(b) <= 16;
+        reorder = sparse_bits_ue(b);
+        sps->regular &= sparse_bits_ue(b) <= 16;
         if (b->failed || reorder > 16)
             b->failed = 1;
         sps->restricted = 1;
@@ -162,74 +129,75 @@ static int is_high(int profile)
     return 0;
 }
 
-static int parse(Bits *b, SparseH264Sps *sps)
+static int parse(SparseBits *b, SparseH264Sps *sps)
 {
     unsigned width, height, frames_only, crop[4] = {0};
     int unit_x, unit_y, separate = 0;
 
-    sps->profile = (int)bits(b, 8);
-    sps->constraints = (int)bits(b, 8);
-    sps->level = (int)bits(b, 8);
-    golomb(b);
+    sps->profile = (int)sparse_bits(b, 8);
+    sps->constraints = (int)sparse_bits(b, 8);
+    sps->level = (int)sparse_bits(b, 8);
+    sps->id = sparse_bits_ue(b);
     sps->chroma_format = 1;
     sps->bit_depth_luma = sps->bit_depth_chroma = 8;
     if (is_high(sps->profile)) {
-        unsigned chroma = golomb(b), luma_depth, chroma_depth;
+        unsigned chroma = sparse_bits_ue(b), luma_depth, chroma_depth;
 
         if (chroma > 3)
             return 0;
         sps->chroma_format = (int)chroma;
         if (chroma == 3)
-            separate = (int)bit(b);
-        luma_depth = golomb(b);
-        chroma_depth = golomb(b);
+            separate = (int)sparse_bit(b);
+        luma_depth = sparse_bits_ue(b);
+        chroma_depth = sparse_bits_ue(b);
         if (luma_depth > 6 || chroma_depth > 6)
             return 0;
         sps->bit_depth_luma += (int)luma_depth;
         sps->bit_depth_chroma += (int)chroma_depth;
-        bit(b);
-        if (bit(b))
-            for (int i = 0; i < (chroma == 3 ? 12 : 8); i++)
-                if (bit(b))
-                    skip_scaling_list(b, i < 6 ? 16 : 64);
+        sparse_bit(b);
+        if (sparse_bit(b))
+            sps->regular &= sparse_h264_skip_scaling_lists(b, chroma == 3 ? 12 : 8);
     }
-    golomb(b);
-    sps->poc_type = (int)golomb(b);
+    sps->log2_max_frame_num = sparse_bits_ue(b) + 4;
+    sps->poc_type = (int)sparse_bits_ue(b);
     if (sps->poc_type == 0) {
-        golomb(b);
+        sps->log2_max_poc_lsb = sparse_bits_ue(b) + 4;
     } else if (sps->poc_type == 1) {
         unsigned count;
 
-        bit(b);
-        golomb(b);
-        golomb(b);
-        count = golomb(b);
+        sparse_bit(b);
+        sparse_bits_ue(b);
+        sparse_bits_ue(b);
+        count = sparse_bits_ue(b);
         if (count > 255)
             return 0;
         while (count-- > 0)
-            golomb(b);
+            sparse_bits_ue(b);
     } else if (sps->poc_type != 2) {
         return 0;
     }
-    golomb(b);
-    bit(b);
-    width = golomb(b) + 1;
-    height = golomb(b) + 1;
+    sps->max_references = sparse_bits_ue(b);
+    sparse_bit(b);
+    width = sparse_bits_ue(b) + 1;
+    height = sparse_bits_ue(b) + 1;
     if (width > 4096 || height > 4096 || separate)
         return 0;
-    frames_only = bit(b);
+    frames_only = sparse_bit(b);
     height *= 2 - frames_only;
+    sps->frames_only = (int)frames_only;
     if (!frames_only)
-        bit(b);
-    bit(b);
-    if (bit(b))
+        sparse_bit(b);
+    sparse_bit(b);
+    if (sparse_bit(b))
         for (int i = 0; i < 4; i++)
-            crop[i] = golomb(b);
+            crop[i] = sparse_bits_ue(b);
     unit_x = sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1;
     unit_y = (sps->chroma_format == 1 ? 2 : 1) * (frames_only ? 1 : 2);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
         if (crop[i] > 16384)
             return 0;
+        sps->regular &= crop[i] <= 8190; /* the most that FFmpeg reads */
+    }
     sps->coded_width = (int)width * 16;
     sps->coded_height = (int)height * 16;
     sps->crop_left = (int)crop[0] * unit_x;
@@ -241,18 +209,31 @@ static int parse(Bits *b, SparseH264Sps *sps)
     sps->sar_den = 1;
     sps->full_range = -1;
     sps->primaries = sps->transfer = sps->matrix = 2;
-    if (bit(b))
+    if (sparse_bit(b))
         parse_vui(b, sps);
     return !b->failed;
 }
 
+/* Whether all values are in the ranges that H.264 (7.4.2.1.1, E.2.1) and FFmpeg know. */
+static int in_range(const SparseH264Sps *sps)
+{
+    const int depth = sps->bit_depth_luma;
+
+    return sps->id <= 31 && sps->bit_depth_chroma == depth &&
+           (depth <= 10 || depth == 12 || depth == 14) && sps->log2_max_frame_num <= 16 &&
+           sps->log2_max_poc_lsb <= 16 && sps->max_references <= 16 && sps->coded_width <= 16384 &&
+           sps->coded_height <= 16384;
+}
+
 int sparse_h264_parse_sps(const uint8_t *nal, size_t size, SparseH264Sps *sps)
 {
-    uint8_t payload[MAX_SPS_BYTES];
+    uint8_t payload[MAX_SPS_BYTES + SPARSE_BITS_PADDING];
+    SparseBits bits = {.data = payload};
     size_t used = 0;
     int zeros = 0;
 
     memset(sps, 0, sizeof(*sps));
+    sps->regular = 1;
     if (size < 5 || size > MAX_SPS_BYTES || (nal[0] & 0x1f) != 7)
         return 0;
     for (size_t i = 1; i < size; i++) {
@@ -260,10 +241,17 @@ int sparse_h264_parse_sps(const uint8_t *nal, size_t size, SparseH264Sps *sps)
             zeros = 0;
             continue;
         }
+        sps->regular &= zeros < 2 || nal[i] > 3;
         zeros = nal[i] ? 0 : zeros + 1;
         payload[used++] = nal[i];
     }
-    return parse(&(Bits){.data = payload, .size = used * 8}, sps);
+    memset(payload + used, 0, SPARSE_BITS_PADDING);
+    bits.size = used * 8;
+    if (!parse(&bits, sps))
+        return 0;
+    sps->regular &= !(nal[0] & 0x80) && nal[size - 1] &&
+                    bits.at == sparse_bits_stop(payload, used) && in_range(sps);
+    return 1;
 }
 
 int sparse_avcc_open(SparseAvcc *avcc, const uint8_t *data, size_t size)
@@ -272,17 +260,16 @@ int sparse_avcc_open(SparseAvcc *avcc, const uint8_t *data, size_t size)
         return 0;
     avcc->length_size = (data[4] & 3) + 1;
     avcc->sps_left = data[5] & 0x1f;
+    avcc->pps_left = -1;
     avcc->at = data + 6;
     avcc->end = data + size;
     return 1;
 }
 
-int sparse_avcc_next_sps(SparseAvcc *avcc, const uint8_t **nal, size_t *size)
+static int next_set(SparseAvcc *avcc, const uint8_t **nal, size_t *size)
 {
     size_t length;
 
-    if (avcc->sps_left == 0)
-        return 0;
     if (avcc->end - avcc->at < 2)
         return -1;
     length = (size_t)avcc->at[0] << 8 | avcc->at[1];
@@ -292,6 +279,27 @@ int sparse_avcc_next_sps(SparseAvcc *avcc, const uint8_t **nal, size_t *size)
     *nal = avcc->at;
     *size = length;
     avcc->at += length;
-    avcc->sps_left--;
     return 1;
+}
+
+int sparse_avcc_next_sps(SparseAvcc *avcc, const uint8_t **nal, size_t *size)
+{
+    int ret = avcc->sps_left ? next_set(avcc, nal, size) : 0;
+
+    avcc->sps_left -= ret > 0;
+    return ret;
+}
+
+int sparse_avcc_next_pps(SparseAvcc *avcc, const uint8_t **nal, size_t *size)
+{
+    int ret;
+
+    if (avcc->pps_left < 0) {
+        if (avcc->sps_left || avcc->at == avcc->end)
+            return -1;
+        avcc->pps_left = *avcc->at++;
+    }
+    ret = avcc->pps_left ? next_set(avcc, nal, size) : 0;
+    avcc->pps_left -= ret > 0;
+    return ret;
 }
