@@ -321,7 +321,7 @@ def test_lazy_index_reads_the_touched_segment_alone(clip: Clip) -> None:
 
 def test_whole_index_reads_only_the_heads_of_long_packets(clip: Clip) -> None:
     path = clip("large.mp4")
-    with VideoDecoder(path) as decoder:
+    with VideoDecoder(path, index="whole") as decoder:
         assert len(decoder) == 12
         assert decoder.stats.bytes_read < Path(path).stat().st_size / 4
         assert decoder.stats.state_only_packets == 12

@@ -30,10 +30,7 @@ static void show(const SparseReader *reader, const SparseOrder *order, int64_t k
     shown->picture = sparse_order_picture(order, k);
     shown->pts = sparse_order_pts(order, k);
     if (reader->index) {
-        SparsePicture picture;
-
-        shown->type =
-            sparse_index_picture(reader->index, shown->picture, &picture) ? picture.type : '?';
+        shown->type = sparse_index_type(reader->index, shown->picture);
     } else if (reader->av1) {
         shown->type = av1_type(reader, shown->picture);
     } else {

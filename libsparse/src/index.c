@@ -8,10 +8,12 @@
 #include <libavutil/avutil.h>
 
 #include "index_internal.h"
+#include "log.h"
+#include "plain.h"
 
 /* ---- Opening ---- */
 
-int sparse_index_open(SparseIndex **result, SparseSource *source, SparsePool *pool, int lazy,
+int sparse_index_open(SparseIndex **result, SparseSource *source, SparsePool *pool, int mode,
                       SparseError *error)
 {
     SparseIndex *index = calloc(1, sizeof(*index));
@@ -21,8 +23,9 @@ int sparse_index_open(SparseIndex **result, SparseSource *source, SparsePool *po
         return sparse_fail_memory(error);
     index->source = source;
     index->pool = pool;
-    index->lazy = lazy && sparse_source_is_table(source);
     index->head = sparse_source_has_heads(source) ? SPARSE_HEAD_LEAST : 0;
+    index->unchecked = mode == SPARSE_INDEX_AUTO && index->head;
+    index->lazy = index->unchecked || (mode == SPARSE_INDEX_LAZY && sparse_source_is_table(source));
     *result = index;
     return 0;
 }
@@ -41,6 +44,7 @@ static void free_tables(SparseIndex *index)
     free(index->runs);
     free(index->display);
     free(index->keys);
+    free(index->kinds);
     sparse_sets_free(&index->sets);
     index->keys = NULL;
     index->key_capacity = 0;
@@ -50,6 +54,7 @@ static void free_tables(SparseIndex *index)
     index->entries = NULL;
     index->runs = NULL;
     index->display = NULL;
+    index->kinds = NULL;
 }
 
 void sparse_index_close(SparseIndex **result)
@@ -72,7 +77,7 @@ void sparse_index_use_packed(SparseIndex *index, SparsePacked *packed)
     index->packed = packed;
     index->packet_count = sparse_packed_packets(packed);
     index->display_count = sparse_packed_frames(packed);
-    index->lazy = 0;
+    index->lazy = index->unchecked = 0;
     index->whole = 1;
     free_tables(index);
 }
@@ -92,6 +97,8 @@ static int compare_display(const void *a, const void *b)
  */
 static int order_by_time(SparseIndex *index, SparseError *error)
 {
+    size_t moves = 0, most;
+
     free(index->display);
     index->display = malloc(((size_t)index->packet_count + 1) * sizeof(*index->display));
     if (!index->display)
@@ -108,7 +115,21 @@ static int order_by_time(SparseIndex *index, SparseError *error)
         index->display[index->display_count].picture = i;
         index->display[index->display_count++].pts = packet.pts;
     }
-    qsort(index->display, (size_t)index->display_count, sizeof(*index->display), compare_display);
+    /* mostly they are in order but for a few places */
+    most = 16 * (size_t)index->display_count;
+    for (int64_t i = 1; i < index->display_count && moves <= most; i++) {
+        const SparseDisplay one = index->display[i];
+        int64_t k = i;
+
+        for (; k > 0 && moves <= most && compare_display(&index->display[k - 1], &one) > 0; k--) {
+            index->display[k] = index->display[k - 1];
+            moves++;
+        }
+        index->display[k] = one;
+    }
+    if (moves > most)
+        qsort(index->display, (size_t)index->display_count, sizeof(*index->display),
+              compare_display);
     for (int64_t i = 1; i < index->display_count; i++)
         if (index->display[i].pts == index->display[i - 1].pts)
             index->lazy = 0;
@@ -147,13 +168,31 @@ int sparse_index_prepare(SparseIndex *index, SparseProgress progress, void *user
         index->head_pool = sparse_source_head_pool();
     if (!index->packet || !index->covered || !index->head_pool)
         return sparse_fail_memory(error);
-    if (index->lazy) {
-        ret = order_by_time(index, error);
-        if (ret < 0)
-            return ret;
-    }
     index->pictures = calloc((size_t)index->packet_count + 1, sizeof(*index->pictures));
     return index->pictures ? 0 : sparse_fail_memory(error);
+}
+
+/* Whether the container's word holds for the whole stream, by a look at all slice headers. */
+static int check_plain(SparseIndex *index, SparseError *error)
+{
+    int64_t looked;
+    int ret;
+
+    index->kinds = malloc((size_t)index->packet_count + 1);
+    if (!index->kinds)
+        return sparse_fail_memory(error);
+    ret = sparse_plain_check(index->source, index->kinds, &looked, error);
+    if (ret < 0)
+        return ret;
+    index->unchecked = 0;
+    index->lazy = ret;
+    if (!ret) {
+        sparse_log(SPARSE_LOG_DEBUG, "%s: packet %lld is not plain: all headers are passed over",
+                   sparse_source_name(index->source), (long long)looked - 1);
+        free(index->kinds);
+        index->kinds = NULL;
+    }
+    return 0;
 }
 
 /* ---- What others see ---- */
@@ -162,6 +201,10 @@ int sparse_index_count(SparseIndex *index, int64_t *count, SparseError *error)
 {
     int ret = sparse_index_prepare(index, NULL, NULL, error);
 
+    if (ret >= 0 && index->lazy && !index->display)
+        ret = order_by_time(index, error);
+    if (ret >= 0 && index->lazy && index->unchecked)
+        ret = check_plain(index, error);
     if (ret >= 0 && index->lazy) {
         ret = sparse_index_check_first(index, error);
         if (ret == 0)
@@ -180,17 +223,32 @@ SparseDisplay sparse_index_frame(const SparseIndex *index, int64_t k)
     return index->packed ? sparse_packed_frame(index->packed, k) : index->display[k];
 }
 
+/* Whether runs would come to so many packets that the whole index, which takes less memory and is
+ * done once, is the better choice. A lazy index that was asked for stays lazy. */
+static int is_worth_all(SparseIndex *index, const int64_t *targets, size_t count)
+{
+    int64_t cost = index->kinds ? sparse_index_run_cost(index, targets, count) : 0;
+
+    return cost > 0 && (index->scanned + cost) * 4 > index->packet_count * 3;
+}
+
 int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count, int *reordered,
                        SparseError *error)
 {
     *reordered = 0;
-    for (size_t i = 0; i < count && index->lazy; i++) {
-        int ret;
-
+    if (!index->lazy)
+        return 0;
+    for (size_t i = 0; i < count; i++)
         if (targets[i] < 0 || targets[i] >= index->display_count)
             return sparse_source_fail(index->source, error, SPARSE_ERR_INDEX, targets[i],
                                       "there are %lld frames", (long long)index->display_count);
-        ret = sparse_index_cover_by_run(index, index->display[targets[i]].picture, error);
+    if (is_worth_all(index, targets, count)) {
+        *reordered = 1;
+        return sparse_index_build(index, NULL, NULL, error);
+    }
+    for (size_t i = 0; i < count && index->lazy; i++) {
+        int ret = sparse_index_cover_by_run(index, index->display[targets[i]].picture, error);
+
         if (ret < 0)
             return ret;
         if (!ret) {
@@ -213,6 +271,17 @@ int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture
         return 0;
     *picture = index->pictures[packet].facts;
     return 1;
+}
+
+char sparse_index_type(const SparseIndex *index, int64_t packet)
+{
+    SparsePicture picture;
+
+    if (sparse_index_picture(index, packet, &picture))
+        return picture.type;
+    if (!index->kinds || packet < 0 || packet >= index->packet_count)
+        return '?';
+    return (char)(index->kinds[packet] & ~SPARSE_PLAIN_START);
 }
 
 int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseError *error)

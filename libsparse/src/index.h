@@ -16,10 +16,10 @@
 
 typedef struct SparseIndex SparseIndex;
 
-/* One thread at a time. The source and the pool must outlive the index. lazy 0: the first
- * need of anything makes the whole index. In all functions here error must not
- * be NULL. */
-int sparse_index_open(SparseIndex **index, SparseSource *source, SparsePool *pool, int lazy,
+/* One thread at a time. The source and the pool must outlive the index. mode: one of enum
+ * SparseIndexMode; whole: the first need of anything makes the whole index. In all functions here
+ * error must not be NULL. */
+int sparse_index_open(SparseIndex **index, SparseSource *source, SparsePool *pool, int mode,
                       SparseError *error);
 void sparse_index_close(SparseIndex **index);
 
@@ -45,6 +45,10 @@ int sparse_index_cover(SparseIndex *index, const int64_t *targets, size_t count,
 /* 1 and *picture, what is known of a packet that the index covers; 0 when it doesn't.
  * Thread-safety: as sparse_index_frame(). */
 int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture *picture);
+
+/* The type of the picture that begins in a packet: 'I', 'P', 'B', or '?' when it isn't known.
+ * Thread-safety: as sparse_index_frame(). */
+char sparse_index_type(const SparseIndex *index, int64_t packet);
 
 /* A SparsePlanLookup over a SparseIndex: SPARSE_ERR_DECODE for pictures that
  * can't be had exactly. */

@@ -35,6 +35,8 @@ struct SparseIndex {
     SparsePacked *packed; /* the whole index, of the source; in place of most that follows */
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
+    int unchecked; /* lazy only if sparse_plain_check() finds that it may be */
+    uint8_t *kinds; /* [packet_count] by that check; NULL without */
     int head;  /* bytes of a slice that are read; 0: packets are read whole */
     int is_saved; /* packed comes from a saved index */
     int whole; /* everything is covered and display is the decoder's own order */
@@ -122,5 +124,9 @@ int sparse_index_check_first(SparseIndex *index, SparseError *error);
  * word can't be taken.
  */
 int sparse_index_cover_by_run(SparseIndex *index, int64_t target, SparseError *error);
+
+/* About how many packets runs would have to pass over to cover the pictures of display indices
+ * targets[0..count), which are in order. */
+int64_t sparse_index_run_cost(SparseIndex *index, const int64_t *targets, size_t count);
 
 #endif /* SPARSE_INDEX_INTERNAL_H */

@@ -10,6 +10,7 @@
 
 #include "array.h"
 #include "index_internal.h"
+#include "plain.h"
 
 void sparse_index_drop_runs(SparseIndex *index)
 {
@@ -118,10 +119,16 @@ static int may_start(const SparseIndex *index, int64_t i)
     return !!(flags & (FF_SPARSE_REPORT_IDR | FF_SPARSE_REPORT_CRA));
 }
 
+/* The nearest packet at or before i at which a run may perhaps begin: as the headers tell, where
+ * they have been looked at, else as the container does. */
 static int64_t key_at_or_before(const SparseIndex *index, int64_t i)
 {
-    while (i > 0 && !(sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY))
-        i--;
+    if (index->kinds)
+        while (i > 0 && !(index->kinds[i] & SPARSE_PLAIN_START))
+            i--;
+    else
+        while (i > 0 && !(sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY))
+            i--;
     return i;
 }
 
@@ -265,6 +272,30 @@ static int64_t end_of_view(const SparseIndex *index, int64_t target)
             end = i + 1;
     }
     return end;
+}
+
+int64_t sparse_index_run_cost(SparseIndex *index, const int64_t *targets, size_t count)
+{
+    int64_t cost = 0, reached = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const int64_t target = index->display[targets[i]].picture;
+        const SparseRun *run;
+        int64_t start, end;
+
+        if (target < reached)
+            continue;
+        run = find_run(index, target);
+        end = end_of_view(index, target);
+        start = run && target < run->end ? run->end : key_at_or_before(index, target);
+        if (start < reached)
+            start = reached;
+        if (end > start)
+            cost += end - start;
+        if (end > reached)
+            reached = end;
+    }
+    return cost;
 }
 
 /*

@@ -443,6 +443,14 @@ int64_t sparse_bytes_read(SparseBytes *bytes, uint8_t *buffer, int64_t offset, i
     return done;
 }
 
+const uint8_t *sparse_bytes_view(const SparseBytes *bytes, int64_t offset, int64_t size)
+{
+    if (!bytes->memory || offset < 0 || size < 0 || offset > bytes->size ||
+        size > bytes->size - offset)
+        return NULL;
+    return bytes->memory + offset;
+}
+
 /* ---- Identity ---- */
 
 enum {

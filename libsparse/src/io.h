@@ -35,6 +35,10 @@ int64_t sparse_bytes_size(const SparseBytes *bytes);
 int64_t sparse_bytes_read(SparseBytes *bytes, uint8_t *buffer, int64_t offset, int64_t size,
                           SparseError *error);
 
+/* The bytes at offset where the source lies in memory, or NULL: it doesn't, or they aren't there.
+ * They live as long as the handle. Thread-safety: safe. */
+const uint8_t *sparse_bytes_view(const SparseBytes *bytes, int64_t offset, int64_t size);
+
 /* What tells a file from others and from what it was before. */
 typedef struct SparseStamp {
     uint64_t device, inode;

@@ -36,7 +36,7 @@ void sparse_default_settings(SparseSettings *settings)
     settings->stream_index = -1;
     settings->threads = 1;
     settings->dav1d_threads = 1;
-    settings->index_mode = SPARSE_INDEX_WHOLE;
+    settings->index_mode = SPARSE_INDEX_AUTO;
     settings->log_level = SPARSE_LOG_WARNING;
 }
 
@@ -48,7 +48,8 @@ static int check_settings(const SparseSettings *settings, SparseError *error)
     CHECK(settings->dav1d_threads >= 0 && settings->dav1d_threads <= 256);
     CHECK(settings->stream_index >= -1);
     CHECK(settings->index_mode == SPARSE_INDEX_LAZY || settings->index_mode == SPARSE_INDEX_WHOLE ||
-          settings->index_mode == SPARSE_INDEX_DECODED);
+          settings->index_mode == SPARSE_INDEX_DECODED ||
+          settings->index_mode == SPARSE_INDEX_AUTO);
     CHECK(settings->key_size <= SPARSE_MAX_KEY && (settings->key || !settings->key_size));
     CHECK(settings->log_level >= SPARSE_LOG_ERROR && settings->log_level <= SPARSE_LOG_DEBUG);
     return 0;
@@ -86,7 +87,7 @@ static int finish_open(SparseReader *reader, const SparseSettings *settings, Spa
 
     if (!decoded && sparse_decoder_supports(codec)) {
         int ret = sparse_index_open(&reader->index, reader->source, reader->pool,
-                                    settings->index_mode == SPARSE_INDEX_LAZY, error);
+                                    settings->index_mode, error);
 
         if (ret >= 0 && reader->saved)
             ret = sparse_index_use_saved(reader->index, sparse_saved_index(reader->saved), error);

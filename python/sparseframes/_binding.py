@@ -46,6 +46,7 @@ FILTERS = {
 }
 
 INDEX_MODES = {
+    "auto": lib.SPARSE_INDEX_AUTO,
     "whole": lib.SPARSE_INDEX_WHOLE,
     "lazy": lib.SPARSE_INDEX_LAZY,
     "decoded": lib.SPARSE_INDEX_DECODED,
@@ -285,7 +286,7 @@ class Reader:
         *,
         stream_index: int | None,
         threads: int,
-        index: str = "whole",
+        index: str = "auto",
         pool: Pool | None = None,
         key: bytes = b"",
         dav1d_threads: int = 1,

@@ -27,7 +27,7 @@ from sparseframes._types import Frame, FrameBatch, FrameData, Plan, Planes, Stat
 from sparseframes._types import VideoStreamMetadata as Metadata
 
 DimensionOrder = Literal["NHWC", "NCHW"]
-IndexMode = Literal["whole", "lazy", "decoded"]
+IndexMode = Literal["auto", "whole", "lazy", "decoded"]
 PixelFormat = Literal["rgb24", "gray", "native"]
 StalePolicy = Literal["refuse", "rebuild", "bypass"]
 
@@ -56,13 +56,16 @@ class VideoDecoder:
         pixel_format: "rgb24" (3 channels), "gray" (1 channel), both uint8; or "native" for the
             decoded planes with their own depth and subsampling, see `Planes`.
         threads: worker threads at most, 1 to 64.
-        index: "whole" reads the beginnings of all slices before the first request. "lazy" goes
-            only over the segments that requests touch, where the container has a sample table,
+        index: "auto" looks at the headers of all slices before the first request, where the
+            container has a sample table, and where they leave no doubt that frames are numbered as
+            the table tells, follows references only in the segments that requests touch; else it
+            is as "whole", which follows them in the whole stream before the first request. "lazy"
+            goes only over the segments that requests touch, without such a look at the others,
             and takes the table's word for the number of a frame: for remote or very long files.
             A linear decode numbers otherwise if packets elsewhere give it no frame: damaged ones,
             and leading pictures that it drops at a splice. "decoded" decodes the stream once to
             number its frames, and decodes from key frames afterwards: slow, and right where tiles
-            of AV1 are damaged, which "whole" learns only when a request meets the damage.
+            of AV1 are damaged, which the others learn only when a request meets the damage.
         cache_key: what stands for the bytes of a source that is no path: decoders with equal keys
             share the pictures that are kept for later requests, see `set_cache_budget`, so their
             bytes must be equal, too. A path needs none: its file is known by device, inode, size
@@ -110,7 +113,7 @@ class VideoDecoder:
         dimension_order: DimensionOrder = "NHWC",
         pixel_format: PixelFormat = "rgb24",
         threads: int = 1,
-        index: IndexMode = "whole",
+        index: IndexMode = "auto",
         cache_key: str | bytes | None = None,
         dav1d_threads: int | None = None,
         crop: tuple[int, int, int, int] | None = None,
