@@ -11,7 +11,7 @@ export PATH := $(BIN):$(PATH)
 C_FILES = $(shell find libsparse tests bench -name '*.[ch]' 2> /dev/null)
 PY_FILES = $(wildcard python tests tools bench docs/examples)
 
-.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot lint format sanitize fuzz campaign soak bench build encoder tools package clean
+.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot test-readers lint format sanitize fuzz campaign soak bench build encoder tools package clean
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -47,6 +47,9 @@ test-torch: tools ## the tests that need torch, in an environment of its own (1.
 
 test-lerobot: tools ## the newest LeRobot with this reader in its place, likewise (6 GB)
 	python tools/extra_env.py lerobot
+
+test-readers: package ## DDRA files in PyAV, torchcodec, decord2 and OpenCV (needs `make encoder`)
+	python tests/check_readers.py
 
 sanitize: tools ## the C tests with AddressSanitizer and UBSan, FFmpeg's code included
 	python tools/build_ffmpeg.py --sanitize
