@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import media
 import numpy as np
@@ -18,7 +19,7 @@ from conftest import Linear
 import sparseframes
 from sparseframes import VideoDecoder, clear_cache
 from sparseframes._orientation import Orientation
-from sparseframes.validation.reference import own_frames
+from sparseframes.validation.reference import own_frames, pyav_frames, pyav_planes
 
 Clip = Callable[[str], str]
 
@@ -494,6 +495,33 @@ def test_close_during_reads(clip: Clip) -> None:
     for thread in threads:
         thread.join(10)
     assert [type(error) for error in ended] == [sparseframes.ClosedError] * 3
+
+
+@pytest.mark.parametrize(
+    ("pix_fmt", "left", "count"),
+    [
+        ("yuv420p", 2, 12),
+        ("yuv420p10le", 2, 12),
+        ("yuv420p10le", 32, 12),
+        ("yuv422p10le", 4, 12),
+        ("yuv444p", 3, 12),
+        ("yuv444p10le", 3, 0),  # FFmpeg can't crop these
+        ("yuv444p10le", 0, 12),
+    ],
+)
+@pytest.mark.parametrize("index", ["auto", "whole"])
+def test_cropping_on_the_left(
+    tmp_path: Path, pix_fmt: str, left: int, count: int, index: Any
+) -> None:
+    path = tmp_path / "a.mp4"
+    options = {"x264-params": f"crop-rect={left},2,4,2:keyint=6:bframes=2"}
+    media.encode(path, numbers=range(12), size=(96, 64), pix_fmt=pix_fmt, **options)
+    expected = list(pyav_frames(str(path)))
+    assert len(expected) == count
+    with VideoDecoder(path, index=index, pixel_format="native") as decoder:
+        assert len(decoder) == count
+        for k, frame in enumerate(expected):
+            assert_planes_equal(decoder[k], pyav_planes(frame))
 
 
 def test_many_opened_and_left(clip: Clip) -> None:

@@ -9,6 +9,7 @@
 #include <libavcodec/avcodec.h>
 #include <libavutil/frame.h>
 #include <libavutil/mem.h>
+#include <libavutil/pixdesc.h>
 
 #include "codec.h"
 
@@ -86,6 +87,8 @@ int sparse_decoder_open(SparseDecoder **result, SparseSource *source, SparseBuff
                                  "sparse decoding can't be set up: %s", av_err2str(ret));
         goto fail;
     }
+    /* frames of header passes have no planes to crop, see is_shown() */
+    decoder->context->apply_cropping = 0;
     context = decoder->context;
     decoder->initial = (Initial){context->has_b_frames,
                                  context->width,
@@ -246,6 +249,33 @@ static int64_t best_effort(Times *times, int64_t pts, int64_t dts)
                : dts;
 }
 
+/*
+ * Whether a linear decode puts out a frame of a header pass. It doesn't if cropping fails, as it
+ * does where a left edge is cropped of which FFmpeg can't keep the alignment (10 bit 4:4:4). That
+ * rests on the offsets of all planes, so this asks with as many as the frame's format has.
+ */
+static int is_shown(const AVFrame *frame)
+{
+    AVFrame copy = {
+        .width = frame->width,
+        .height = frame->height,
+        .format = frame->format,
+        .crop_left = frame->crop_left,
+        .crop_right = frame->crop_right,
+        .crop_top = frame->crop_top,
+        .crop_bottom = frame->crop_bottom,
+    };
+    const int planes = av_pix_fmt_count_planes(copy.format);
+
+    if (!copy.crop_left)
+        return 1;
+    for (int i = 0; i < planes; i++) {
+        copy.data[i] = frame->data[0];
+        copy.linesize[i] = FFALIGN(copy.width, 64) * 8;
+    }
+    return av_frame_apply_cropping(&copy, 0) >= 0;
+}
+
 /* Give the decoder a packet and take what it puts out. Only want of memory is
  * a failure: all else is in the report. */
 static int feed(SparseDecoder *decoder, AVPacket *packet, SparseOutput output, void *user,
@@ -269,7 +299,7 @@ static int feed(SparseDecoder *decoder, AVPacket *packet, SparseOutput output, v
             errors++;
             continue;
         }
-        if (output) {
+        if (output && is_shown(decoder->frame)) {
             decoder->frame->best_effort_timestamp =
                 best_effort(&decoder->times, decoder->frame->pts, decoder->frame->pkt_dts);
             ret = output(user, ff_sparse_frame_id(decoder->frame), decoder->frame, error);
