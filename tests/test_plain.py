@@ -36,6 +36,10 @@ PLAIN = [
     "h264_444_129x97.mp4",
     "oneframe.mp4",
     "bitflip.mp4",
+    "hevc_opengop.mp4",
+    "hevc_radl.mp4",
+    "hevc_10bit.mp4",
+    "hevc_gray12.mp4",
 ]
 NOT_PLAIN = ["editlist.mp4", "mbaff.mp4"]
 
@@ -45,6 +49,22 @@ SMALL: dict[str, dict[str, Any]] = {
     "slices": {"x264-params": "keyint=8:bframes=2:slices=2:cabac=0:qp=40"},
     "weights": {"x264-params": "keyint=24:bframes=2:weightp=2:ref=6:qp=40"},
     "opengop": {"x264-params": "keyint=8:bframes=3:open-gop=1:qp=40:scenecut=0"},
+    "hevc": {
+        "encoder": "libx265",
+        "x265-params": "keyint=12:bframes=3:b-pyramid=1:ref=4:qp=40:scenecut=0:open-gop=0",
+    },
+    "hevc-opengop": {
+        "encoder": "libx265",
+        "x265-params": "keyint=8:min-keyint=8:bframes=3:qp=40:scenecut=0:open-gop=1",
+    },
+    "hevc-slices": {
+        "encoder": "libx265",
+        "x265-params": "keyint=12:bframes=3:slices=2:qp=40:ctu=16:weightp=1:weightb=1",
+    },
+    "hevc-repeat": {
+        "encoder": "libx265",
+        "x265-params": "keyint=8:bframes=3:radl=2:open-gop=0:repeat-headers=1:qp=40",
+    },
     "ten": {"x264-params": "keyint=8:bframes=3:qp=50", "pix_fmt": "yuv420p10le"},
 }
 

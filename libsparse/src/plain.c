@@ -139,6 +139,14 @@ static int look(Plain *plain, int64_t i, SparsePlainPicture *picture)
     return plain->codec->end(plain->state, picture);
 }
 
+int sparse_plain_is_filler(const SparsePlainNal *nal, size_t header)
+{
+    for (size_t i = header; i < nal->size; i++)
+        if (nal->data[i] != 0xff && !(i + 1 == (size_t)nal->length && nal->data[i] == 0x80))
+            return 0;
+    return 1;
+}
+
 /* ---- The order of pictures ---- */
 
 /*
@@ -191,7 +199,9 @@ static int add_to_order(Order *order, const SparsePlainPicture *picture, int64_t
 
 static const SparsePlainCodec *find_codec(enum AVCodecID id)
 {
-    return id == AV_CODEC_ID_H264 ? &sparse_plain_h264 : NULL;
+    return id == AV_CODEC_ID_H264   ? &sparse_plain_h264
+           : id == AV_CODEC_ID_HEVC ? &sparse_plain_hevc
+                                    : NULL;
 }
 
 int sparse_plain_check(SparseSource *source, uint8_t *kinds, int64_t *looked, SparseError *error)

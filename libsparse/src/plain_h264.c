@@ -262,15 +262,6 @@ static int is_harmless_sei(const SparsePlainNal *nal, int is_first)
     return 1;
 }
 
-/* Filler data (7.3.2.7): nothing but 0xff before the stop bit. */
-static int is_filler(const SparsePlainNal *nal)
-{
-    for (size_t i = 1; i < nal->size; i++)
-        if (nal->data[i] != 0xff && !(i + 1 == (size_t)nal->length && nal->data[i] == 0x80))
-            return 0;
-    return 1;
-}
-
 /* ---- Slice headers ---- */
 
 /* ref_pic_list_modification() (7.3.3.1), once for each list. All pictures named must be there. */
@@ -611,7 +602,7 @@ static int add(void *user, const SparsePlainNal *nal)
     if (type == NAL_SLICE || type == NAL_IDR)
         return add_slice(state, nal);
     if (type == NAL_FILLER)
-        return is_filler(nal);
+        return sparse_plain_is_filler(nal, 1);
     if (state->slices)
         return 0;
     switch (type) {

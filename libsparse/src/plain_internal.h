@@ -65,6 +65,10 @@ typedef struct SparsePlainCodec {
     void (*close)(void **state);
 } SparsePlainCodec;
 
-extern const SparsePlainCodec sparse_plain_h264;
+extern const SparsePlainCodec sparse_plain_h264, sparse_plain_hevc;
+
+/* Filler data (H.264 7.3.2.7, H.265 7.3.2.8) after so many bytes of header: nothing but 0xff before
+ * the stop bit. */
+int sparse_plain_is_filler(const SparsePlainNal *nal, size_t header);
 
 #endif /* SPARSE_PLAIN_INTERNAL_H */
