@@ -107,9 +107,9 @@ def test_damage(tmp_path: Path, name: str) -> None:
     media.encode(
         path, options.pop("encoder", "libx264"), numbers=range(24), size=(64, 48), **options
     )
-    found = check("-n", 600, "-l", 40, path)[path.name]
+    found = check("-n", 1500, "-l", 50, path)[path.name]
     assert found["plain"]
-    assert found["variants"] > 50 < 600 - found["variants"]
+    assert found["variants"] > 100 < 1500 - found["variants"]
     assert found["decoded"]
 
 
