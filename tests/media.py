@@ -7,7 +7,7 @@ frame it was given without decoding the file a second time; see `number_of`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -114,13 +114,14 @@ def encode(
     pts: Sequence[int] | None = None,
     container_options: dict[str, str] | None = None,
     start: int = 0,
+    intra: Collection[int] = (),
     **options: str,
 ) -> None:
-    """Encode pictures; pts in 1/30 s."""
+    """Encode pictures; pts in 1/30 s. The places in intra become I pictures, perhaps no IDR."""
     if encoder == "libx265":
         options["x265-params"] = "log-level=none:" + options.get("x265-params", "keyint=30")
     with av.open(str(path), "w", options=container_options or {}) as container:
-        add_video(container, encoder, numbers, size, pix_fmt, pts, start, options)()
+        add_video(container, encoder, numbers, size, pix_fmt, pts, start, options, intra)()
 
 
 def add_video(
@@ -132,6 +133,7 @@ def add_video(
     pts: Sequence[int] | None,
     start: int,
     options: dict[str, str],
+    intra: Collection[int] = (),
 ) -> Callable[[], None]:
     """Add a stream; the returned function writes it."""
     stream = container.add_stream(encoder, rate=FPS, options=options)
@@ -146,6 +148,8 @@ def add_video(
             frame = frame.reformat(format=pix_fmt)
             frame.pts = start + (k if pts is None else pts[k])
             frame.time_base = Fraction(1, FPS)
+            if k in intra:
+                frame.pict_type = av.video.frame.PictureType.I
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
 

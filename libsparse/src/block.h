@@ -35,10 +35,21 @@ typedef struct SparseBlock {
 
 /* Places in FFSparseSnapshot.state of H.264, as the patch for it numbers them. */
 enum {
+    SPARSE_H264_POC_LSB = 0,
+    SPARSE_H264_POC_MSB = 1,
+    SPARSE_H264_FRAME_NUM = 5,
+    SPARSE_H264_PREVIOUS_POC_MSB = 6,
+    SPARSE_H264_PREVIOUS_POC_LSB = 7,
+    SPARSE_H264_FRAME_NUM_OFFSET = 8,
+    SPARSE_H264_PREVIOUS_FRAME_NUM_OFFSET = 9,
+    SPARSE_H264_PREVIOUS_FRAME_NUM = 10,
     SPARSE_H264_STRUCTURE = 12,  /* picture_structure */
     SPARSE_H264_IS_AVC = 15,     /* the packets' NAL units have length fields, */
     SPARSE_H264_LENGTH_SIZE = 16 /* and of what size */
 };
+
+/* Places in that of HEVC. */
+enum { SPARSE_HEVC_POC_TID0 = 0 };
 
 /* What the coding of a snapshot builds on: the one before it in the block. */
 typedef struct SparseChain {

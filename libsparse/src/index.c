@@ -44,7 +44,7 @@ static void free_tables(SparseIndex *index)
     free(index->runs);
     free(index->display);
     free(index->keys);
-    free(index->kinds);
+    sparse_plain_free(&index->plain);
     sparse_sets_free(&index->sets);
     index->keys = NULL;
     index->key_capacity = 0;
@@ -54,7 +54,6 @@ static void free_tables(SparseIndex *index)
     index->entries = NULL;
     index->runs = NULL;
     index->display = NULL;
-    index->kinds = NULL;
 }
 
 void sparse_index_close(SparseIndex **result)
@@ -178,20 +177,14 @@ static int check_plain(SparseIndex *index, SparseError *error)
     int64_t looked;
     int ret;
 
-    index->kinds = malloc((size_t)index->packet_count + 1);
-    if (!index->kinds)
-        return sparse_fail_memory(error);
-    ret = sparse_plain_check(index->source, index->kinds, &looked, error);
+    ret = sparse_plain_check(index->source, &index->plain, &looked, error);
     if (ret < 0)
         return ret;
     index->unchecked = 0;
     index->lazy = ret;
-    if (!ret) {
+    if (!ret)
         sparse_log(SPARSE_LOG_DEBUG, "%s: packet %lld is not plain: all headers are passed over",
                    sparse_source_name(index->source), (long long)looked - 1);
-        free(index->kinds);
-        index->kinds = NULL;
-    }
     return 0;
 }
 
@@ -227,7 +220,7 @@ SparseDisplay sparse_index_frame(const SparseIndex *index, int64_t k)
  * done once, is the better choice. A lazy index that was asked for stays lazy. */
 static int is_worth_all(SparseIndex *index, const int64_t *targets, size_t count)
 {
-    int64_t cost = index->kinds ? sparse_index_run_cost(index, targets, count) : 0;
+    int64_t cost = index->plain.kinds ? sparse_index_run_cost(index, targets, count) : 0;
 
     return cost > 0 && (index->scanned + cost) * 4 > index->packet_count * 3;
 }
@@ -279,9 +272,9 @@ char sparse_index_type(const SparseIndex *index, int64_t packet)
 
     if (sparse_index_picture(index, packet, &picture))
         return picture.type;
-    if (!index->kinds || packet < 0 || packet >= index->packet_count)
+    if (!index->plain.kinds || packet < 0 || packet >= index->packet_count)
         return '?';
-    return (char)(index->kinds[packet] & ~SPARSE_PLAIN_START);
+    return (char)(index->plain.kinds[packet] & SPARSE_PLAIN_TYPE);
 }
 
 int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseError *error)

@@ -11,6 +11,7 @@
 
 #include "epochs.h"
 #include "index.h"
+#include "plain.h"
 
 /* Packets [start, end) that have been passed, and the state after them. */
 typedef struct SparseRun {
@@ -36,7 +37,7 @@ struct SparseIndex {
     int64_t packet_count;
     int lazy;  /* runs, with the container's word for the order of display */
     int unchecked; /* lazy only if sparse_plain_check() finds that it may be */
-    uint8_t *kinds; /* [packet_count] by that check; NULL without */
+    SparsePlainNotes plain; /* of that check; empty without */
     int head;  /* bytes of a slice that are read; 0: packets are read whole */
     int is_saved; /* packed comes from a saved index */
     int whole; /* everything is covered and display is the decoder's own order */

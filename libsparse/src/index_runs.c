@@ -10,6 +10,7 @@
 
 #include "array.h"
 #include "index_internal.h"
+#include "log.h"
 #include "plain.h"
 
 void sparse_index_drop_runs(SparseIndex *index)
@@ -59,12 +60,28 @@ static void remove_run(SparseIndex *index, SparseRun *run)
     index->run_count--;
 }
 
+static int is_intra(const SparsePlainNotes *plain, int64_t i)
+{
+    return (plain->kinds[i] & SPARSE_PLAIN_TYPE) == ('I' & SPARSE_PLAIN_TYPE);
+}
+
+/* Whether picture i of a run is as one of the whole stream: it doesn't lack references because the
+ * run begins late. */
+static int is_as_in_all(const SparseIndex *index, const SparseRun *run, int64_t i)
+{
+    return !index->plain.kinds || !run->start || is_intra(&index->plain, i) ||
+           index->plain.oldest[i] >= run->start;
+}
+
 /* Pass from the run's end over the packets before end. */
 static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *state, int64_t end,
                 SparseError *error)
 {
     const uint32_t flaws =
         FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_MISSING;
+    const int is_late = index->plain.kinds && run->start > 0;
+    /* what pictures lack because the run begins late is no fault of the stream */
+    const SparseLog *log = is_late ? sparse_log_enter(NULL) : NULL;
     FFSparseSnapshot after;
     int64_t flawed = run->flawed;
     int ret = 0;
@@ -82,12 +99,17 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
             i = run->end - 1;
             continue;
         }
-        if (index->pictures[i].facts.picture != i || index->pictures[i].facts.flags & flaws)
+        if (ret >= 0 && !is_as_in_all(index, run, i)) {
+            index->covered[i] = 0; /* what was found of it is not to be used */
+            run->flawed++;
+        } else if (index->pictures[i].facts.picture != i || index->pictures[i].facts.flags & flaws)
             run->flawed++;
     }
     if (ret >= 0)
         ret = sparse_decoder_snapshot(index->decoder, &after, error);
     sparse_pool_give_back(index->pool, &index->decoder);
+    if (is_late)
+        sparse_log_leave(log);
     if (ret < 0) {
         for (int64_t i = run->end; i < end; i++)
             index->covered[i] = 0;
@@ -112,6 +134,8 @@ static int may_start(const SparseIndex *index, int64_t i)
     const uint32_t flags = index->pictures[i].facts.flags;
     const uint32_t first = index->pictures[0].facts.flags;
 
+    if (index->plain.kinds && index->plain.kinds[i] & SPARSE_PLAIN_START)
+        return 1; /* find_start() has seen to the rest */
     if (index->pictures[i].facts.picture != i || flags & FF_SPARSE_REPORT_ERROR)
         return 0;
     if ((first & FF_SPARSE_REPORT_PARAMS) && !(flags & FF_SPARSE_REPORT_PARAMS))
@@ -123,23 +147,68 @@ static int may_start(const SparseIndex *index, int64_t i)
  * they have been looked at, else as the container does. */
 static int64_t key_at_or_before(const SparseIndex *index, int64_t i)
 {
-    if (index->kinds)
-        while (i > 0 && !(index->kinds[i] & SPARSE_PLAIN_START))
-            i--;
-    else
-        while (i > 0 && !(sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY))
-            i--;
+    const uint8_t *kinds = index->plain.kinds;
+
+    while (i > 0 && !(kinds ? kinds[i] & SPARSE_PLAIN_START
+                            : sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY))
+        i--;
     return i;
 }
 
-/* The state from which a run at packet start begins. What the first packet
- * tells of its encoder goes on beyond any IDR of H.264; in HEVC it must not be
- * there, as a CRA keeps the DPB. */
-static const FFSparseSnapshot *start_state(const SparseIndex *index, int64_t start)
+/*
+ * The nearest packet at or before target from which a run may find all that target depends on. From
+ * an intra picture that is no random access point on, pictures may lack references from before it;
+ * it will do if those that others reference are intra pictures or have none from before it, and
+ * target likewise: then so it is with all that target depends on.
+ */
+static int64_t find_start(const SparseIndex *index, int64_t target)
 {
-    if (start > 0 && sparse_source_codecpar(index->source)->codec_id == AV_CODEC_ID_H264)
-        return &index->runs[0].after;
-    return &index->fresh;
+    const SparsePlainNotes *plain = &index->plain;
+    int64_t oldest = INT64_MAX, i = target;
+
+    if (!plain->kinds)
+        return key_at_or_before(index, target);
+    for (; i > 0; i--) {
+        if (plain->kinds[i] & SPARSE_PLAIN_START && (oldest >= i || !sparse_plain_start(plain, i)))
+            break;
+        if ((i == target || plain->kinds[i] & SPARSE_PLAIN_REFERENCE) && !is_intra(plain, i) &&
+            plain->oldest[i] < oldest)
+            oldest = plain->oldest[i];
+    }
+    return i;
+}
+
+/*
+ * The state from which a run at packet start begins. What the first packet
+ * tells of its encoder goes on beyond any IDR of H.264; in HEVC it must not be
+ * there, as a CRA keeps the DPB.
+ */
+static FFSparseSnapshot start_state(const SparseIndex *index, int64_t start)
+{
+    const SparsePlainStart *plain = sparse_plain_start(&index->plain, start);
+    const int is_h264 = sparse_source_codecpar(index->source)->codec_id == AV_CODEC_ID_H264;
+    FFSparseSnapshot state = index->fresh;
+
+    if (start > 0 && (is_h264 || plain))
+        state = index->runs[0].after;
+    if (plain)
+        state.nb_entries = 0;
+    if (plain && !is_h264)
+        state.state[SPARSE_HEVC_POC_TID0] = plain->poc_tid0;
+    if (plain && is_h264) {
+        /* FFmpeg counts POC from another number at each IDR, such as the first packet's */
+        int32_t base = state.state[SPARSE_H264_PREVIOUS_POC_MSB];
+
+        state.state[SPARSE_H264_POC_MSB] = state.state[SPARSE_H264_PREVIOUS_POC_MSB] =
+            base + plain->poc_msb;
+        state.state[SPARSE_H264_POC_LSB] = state.state[SPARSE_H264_PREVIOUS_POC_LSB] =
+            plain->poc_lsb;
+        state.state[SPARSE_H264_FRAME_NUM] = state.state[SPARSE_H264_PREVIOUS_FRAME_NUM] =
+            plain->previous_frame_num;
+        state.state[SPARSE_H264_FRAME_NUM_OFFSET] =
+            state.state[SPARSE_H264_PREVIOUS_FRAME_NUM_OFFSET] = plain->frame_num_offset;
+    }
+    return state;
 }
 
 static int64_t pts_of(const SparseIndex *index, int64_t i)
@@ -159,6 +228,8 @@ static int times_agree(const SparseIndex *index, SparseRun *run)
         const SparsePicture *picture = &index->pictures[i].facts;
         int64_t oldest = i - 32 > run->start ? i - 32 : run->start;
 
+        if (!is_as_in_all(index, run, i))
+            continue;
         if (picture->picture != i ||
             picture->flags &
                 (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
@@ -239,7 +310,7 @@ static SparseRun *make_run(SparseIndex *index, int64_t start, int64_t end, Spars
     if (run && run->end < start)
         run = NULL;
 
-    state = run ? run->after : *start_state(index, start);
+    state = run ? run->after : start_state(index, start);
     if (!run)
         run = add_run(index, start, error);
     if (!run)
@@ -265,6 +336,8 @@ static int64_t end_of_view(const SparseIndex *index, int64_t target)
     int64_t end = target + 1;
     int same_segment = 1;
 
+    if (index->plain.kinds)
+        return end; /* all of them have been looked at */
     for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++) {
         if (sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY)
             same_segment = 0;
@@ -287,7 +360,9 @@ int64_t sparse_index_run_cost(SparseIndex *index, const int64_t *targets, size_t
             continue;
         run = find_run(index, target);
         end = end_of_view(index, target);
-        start = run && target < run->end ? run->end : key_at_or_before(index, target);
+        start = find_start(index, target);
+        if (run && target < run->end && run->start <= start)
+            start = run->end;
         if (start < reached)
             start = reached;
         if (end > start)
@@ -305,11 +380,12 @@ int64_t sparse_index_run_cost(SparseIndex *index, const int64_t *targets, size_t
  */
 int sparse_index_cover_by_run(SparseIndex *index, int64_t target, SparseError *error)
 {
+    const int64_t first = find_start(index, target);
     SparseRun *run = find_run(index, target);
     int64_t end = end_of_view(index, target);
 
-    if (!run || run->end < end)
-        run = make_run(index, key_at_or_before(index, target), end, error);
+    if (!run || run->end < end || run->start > first)
+        run = make_run(index, first, end, error);
     while (run) {
         int ret = is_complete(index, run, target, error);
         int64_t start = run->start;

@@ -11,6 +11,7 @@
 
 #include <libavutil/avutil.h>
 
+#include "array.h"
 #include "plain_internal.h"
 #include "source_internal.h"
 
@@ -204,7 +205,52 @@ static const SparsePlainCodec *find_codec(enum AVCodecID id)
                                     : NULL;
 }
 
-int sparse_plain_check(SparseSource *source, uint8_t *kinds, int64_t *looked, SparseError *error)
+void sparse_plain_free(SparsePlainNotes *notes)
+{
+    free(notes->kinds);
+    free(notes->oldest);
+    free(notes->starts);
+    *notes = (SparsePlainNotes){0};
+}
+
+const SparsePlainStart *sparse_plain_start(const SparsePlainNotes *notes, int64_t packet)
+{
+    size_t low = 0, high = notes->start_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (notes->starts[middle].packet < packet)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < notes->start_count && notes->starts[low].packet == packet ? &notes->starts[low]
+                                                                           : NULL;
+}
+
+/* Note what picture i is. */
+static int note(SparsePlainNotes *notes, int64_t i, const SparsePlainPicture *picture,
+                SparseError *error)
+{
+    int ret = 0;
+
+    notes->kinds[i] = (uint8_t)(picture->type | (picture->starts ? SPARSE_PLAIN_START : 0) |
+                                (picture->is_reference ? SPARSE_PLAIN_REFERENCE : 0));
+    notes->oldest[i] = picture->oldest < INT32_MAX ? (int32_t)picture->oldest : INT32_MAX;
+    if (picture->starts == 2) {
+        ret = sparse_array_grow(&notes->starts, &notes->start_capacity, notes->start_count + 1,
+                                sizeof(*notes->starts), error);
+        if (ret >= 0) {
+            notes->starts[notes->start_count] = picture->start;
+            notes->starts[notes->start_count++].packet = (int32_t)i;
+        }
+    }
+    return ret;
+}
+
+int sparse_plain_check(SparseSource *source, SparsePlainNotes *notes, int64_t *looked,
+                       SparseError *error)
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
     Plain plain = {
@@ -216,7 +262,9 @@ int sparse_plain_check(SparseSource *source, uint8_t *kinds, int64_t *looked, Sp
     int ret;
 
     *looked = 0;
-    if (!plain.codec || source->packed || !sparse_source_has_heads(source))
+    *notes = (SparsePlainNotes){0};
+    if (!plain.codec || source->packed || !sparse_source_has_heads(source) ||
+        plain.count >= INT32_MAX)
         return 0;
     ret = plain.codec->open(&plain.state, par);
     if (ret < 0)
@@ -224,18 +272,22 @@ int sparse_plain_check(SparseSource *source, uint8_t *kinds, int64_t *looked, Sp
     if (ret == 0)
         return 0;
     plain.window = malloc(WINDOW);
-    if (!plain.window)
+    notes->kinds = malloc((size_t)plain.count + 1);
+    notes->oldest = malloc(((size_t)plain.count + 1) * sizeof(*notes->oldest));
+    if (!plain.window || !notes->kinds || !notes->oldest)
         ret = sparse_fail_memory(error);
     for (int64_t i = 0; i < plain.count && ret == 1; i++) {
         SparsePlainPicture picture;
 
         ret = look(&plain, i, &picture) &&
               add_to_order(&plain.order, &picture, source->packets[i].pts);
-        if (ret)
-            kinds[i] = (uint8_t)(picture.type | (picture.starts ? SPARSE_PLAIN_START : 0));
+        if (ret && note(notes, i, &picture, error) < 0)
+            ret = SPARSE_ERR_MEMORY;
         *looked = i + 1;
     }
     free(plain.window);
     plain.codec->close(&plain.state);
+    if (ret != 1)
+        sparse_plain_free(notes);
     return ret;
 }

@@ -59,7 +59,10 @@ typedef struct State {
     Pps pps[MAX_PPS];
     int pps_count;
 
-    uint32_t references[MAX_REFERENCES + 1]; /* frame_num of short-term ones, the latest first */
+    struct {
+        uint32_t frame_num;
+        int64_t packet;
+    } references[MAX_REFERENCES + 1]; /* short-term ones, the latest first */
     uint32_t reference_count;
     uint32_t previous_reference; /* frame_num of the last reference picture */
     uint32_t previous_frame_num;
@@ -68,6 +71,7 @@ typedef struct State {
     uint32_t previous_lsb;
 
     /* the packet being looked at */
+    int64_t packet;
     int is_first, slices;
     Slice first;
     uint32_t last_mb;
@@ -285,7 +289,7 @@ static int read_modifications(const State *state, SparseBits *bits, const uint32
                 return 0;
             predicted =
                 (operation ? predicted + difference + 1 : predicted - difference - 1) & mask;
-            while (k < state->reference_count && state->references[k] != predicted)
+            while (k < state->reference_count && state->references[k].frame_num != predicted)
                 k++;
             if (k == state->reference_count)
                 return 0;
@@ -481,11 +485,10 @@ static int64_t find_poc(State *state)
     const int64_t lsb = slice->poc_lsb, previous = state->previous_lsb;
     int64_t msb = state->poc_msb;
 
-    if (state->sps.poc_type == 2) { /* 8.2.1.3 */
-        if (slice->frame_num < state->previous_frame_num)
-            state->frame_num_offset += (int64_t)1 << state->sps.log2_max_frame_num;
+    if (slice->frame_num < state->previous_frame_num)
+        state->frame_num_offset += (int64_t)1 << state->sps.log2_max_frame_num;
+    if (state->sps.poc_type == 2) /* 8.2.1.3 */
         return 2 * (state->frame_num_offset + slice->frame_num) - !slice->is_reference;
-    }
     if (slice->nal_type == NAL_IDR)
         msb = 0;
     else if (lsb < previous && previous - lsb >= max_lsb / 2)
@@ -518,29 +521,48 @@ static int mark(State *state)
     for (int i = 0; i < state->marking_count; i++) {
         uint32_t k = 0;
 
-        while (k < state->reference_count && state->references[k] != state->marked[i])
+        while (k < state->reference_count && state->references[k].frame_num != state->marked[i])
             k++;
         if (k == state->reference_count)
             return 0;
         remove_reference(state, k);
     }
     for (uint32_t k = 0; k < state->reference_count; k++)
-        if (state->references[k] == slice->frame_num)
+        if (state->references[k].frame_num == slice->frame_num)
             return 0;
     if (state->reference_count >= most)
         return 0;
     memmove(state->references + 1, state->references,
             state->reference_count * sizeof(*state->references));
-    state->references[0] = slice->frame_num;
+    state->references[0].frame_num = slice->frame_num;
+    state->references[0].packet = state->packet;
     state->reference_count++;
     state->previous_reference = slice->frame_num;
     return 1;
+}
+
+/* What is known before the picture that its first slice has begun. */
+static void note_state(State *state)
+{
+    SparsePlainPicture *picture = &state->picture;
+
+    for (uint32_t k = 0; k < state->reference_count; k++)
+        if (state->references[k].packet < picture->oldest)
+            picture->oldest = state->references[k].packet;
+    picture->start = (SparsePlainStart){
+        .previous_frame_num = (int32_t)state->previous_frame_num,
+        .frame_num_offset = (int32_t)state->frame_num_offset,
+        .poc_msb = (int32_t)state->poc_msb,
+        .poc_lsb = (int32_t)state->previous_lsb,
+    };
 }
 
 static int begin_picture(State *state)
 {
     const uint32_t mask = (1u << state->sps.log2_max_frame_num) - 1;
     const Slice *slice = &state->first;
+
+    note_state(state);
 
     if (slice->first_mb)
         return 0;
@@ -587,9 +609,13 @@ static void begin(void *user, int is_first)
 {
     State *state = user;
 
+    state->packet = is_first ? 0 : state->packet + 1;
     state->is_first = is_first;
     state->slices = 0;
-    state->picture = (SparsePlainPicture){.depth = state->sps.num_reorder_frames};
+    state->picture = (SparsePlainPicture){
+        .depth = state->sps.num_reorder_frames,
+        .oldest = INT64_MAX,
+    };
 }
 
 static int add(void *user, const SparsePlainNal *nal)
@@ -620,7 +646,10 @@ static int end(void *user, SparsePlainPicture *picture)
 
     if (!state->slices)
         return 0;
-    state->picture.restarts = state->picture.starts = state->first.nal_type == NAL_IDR;
+    state->picture.restarts = state->first.nal_type == NAL_IDR;
+    /* a later start takes what the first packet has told; it is no first one */
+    state->picture.starts = state->picture.restarts ? 1 : state->picture.type == 'I' ? 2 : 0;
+    state->picture.is_reference = state->first.is_reference;
     state->picture.poc = find_poc(state);
     state->previous_frame_num = state->first.frame_num;
     *picture = state->picture;

@@ -60,7 +60,7 @@ typedef struct Slice {
 } Slice;
 
 typedef struct Picture {
-    int64_t poc;
+    int64_t poc, packet;
     int is_reference, is_waiting; /* to be put out */
 } Picture;
 
@@ -78,6 +78,7 @@ typedef struct State {
     int after_idr;       /* no CRA since */
 
     /* the packet being looked at */
+    int64_t packet;
     int is_first_packet, slices;
     Slice first;
     SparseHevcRps rps; /* of the first slice */
@@ -334,8 +335,11 @@ static int read_filters(const State *state, const SparseHevcPps *pps, SparseBits
     if (pps->chroma_offset_list)
         sparse_bit(bits);
     if (pps->deblocking_override && sparse_bit(bits)) {
-        disabled = (int)sparse_bit(bits);
-        for (int k = 0; k < 2 && !disabled; k++)
+        /* FFmpeg then keeps the offsets of slices before, which a pass that begins later can't */
+        if (sparse_bit(bits))
+            return 0;
+        disabled = 0;
+        for (int k = 0; k < 2; k++)
             if (!is_within(sparse_bits_se(bits), -6, 6))
                 return 0;
     }
@@ -521,6 +525,13 @@ static void sweep(State *state)
     state->picture_count = kept;
 }
 
+/* Whether a slice's picture may be a reference of pictures of its own sub-layer (7.4.2.2), which in
+ * a stream without others are all. */
+static int is_reference(const Slice *slice)
+{
+    return slice->type >= NAL_IRAP_FIRST || slice->type % 2;
+}
+
 /* Mark what the reference picture set names (8.3.2), all of which must be there, and be
  * references up to now. */
 static int apply_rps(State *state, int64_t poc)
@@ -538,6 +549,8 @@ static int apply_rps(State *state, int64_t poc)
             return 0;
         picture->is_reference = named;
         found += named;
+        if (named && picture->packet < state->picture.oldest)
+            state->picture.oldest = picture->packet;
     }
     sweep(state);
     return found == rps->count;
@@ -576,12 +589,20 @@ static void put_out(State *state)
  */
 static int add_picture(State *state)
 {
-    const int64_t poc = find_poc(state);
+    const int64_t before = state->poc_tid0, poc = find_poc(state);
 
     state->picture.poc = poc;
     state->picture.depth = MAX_DEPTH;
     state->picture.restarts = is_idr(&state->first);
-    state->picture.starts = is_irap(&state->first);
+    state->picture.is_reference = is_reference(&state->first);
+    if (before < INT32_MIN || before > INT32_MAX)
+        return 0;
+    state->picture.start.poc_tid0 = (int32_t)before;
+    /* leading pictures may be skipped depending on what is before */
+    if (is_irap(&state->first))
+        state->picture.starts = 1;
+    else if (state->picture.type == 'I' && state->first.type < NAL_RADL_N)
+        state->picture.starts = 2;
     if (is_irap(&state->first))
         state->after_idr = is_idr(&state->first);
     else if (state->is_first_packet || (state->after_idr && state->first.type >= NAL_RASL_N &&
@@ -597,7 +618,7 @@ static int add_picture(State *state)
         !apply_rps(state, poc))
         return 0;
     state->pictures[state->picture_count++] =
-        (Picture){.poc = poc, .is_reference = 1, .is_waiting = 1};
+        (Picture){.poc = poc, .packet = state->packet, .is_reference = 1, .is_waiting = 1};
     put_out(state);
     return 1;
 }
@@ -623,9 +644,10 @@ static void begin(void *user, int is_first)
 {
     State *state = user;
 
+    state->packet = is_first ? 0 : state->packet + 1;
     state->is_first_packet = is_first;
     state->slices = 0;
-    state->picture = (SparsePlainPicture){0};
+    state->picture = (SparsePlainPicture){.oldest = INT64_MAX};
 }
 
 static int add(void *user, const SparsePlainNal *nal)

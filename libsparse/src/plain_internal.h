@@ -16,7 +16,7 @@
 #include <libavcodec/codec_par.h>
 
 #include "bits.h"
-#include "source.h"
+#include "plain.h"
 
 enum {
     SPARSE_PLAIN_HEAD = SPARSE_HEAD_LEAST, /* bytes of a slice that are looked at */
@@ -39,7 +39,12 @@ typedef struct SparsePlainPicture {
     int restarts; /* 1: it comes after all pictures before it, and POC starts anew */
     int depth;    /* pictures that may follow it in the order of display and come before it in
                      that of decoding, at most */
-    int starts;   /* 1: nothing before it need be known to read on from here */
+    int starts;   /* 1: nothing before it need be known to read on from here; 2: but for what is
+                     in start, and pictures after it may lack references */
+    int is_reference;
+    int64_t oldest; /* the first packet of those whose pictures are marked as references when it is
+                       decoded; INT64_MAX: none is */
+    SparsePlainStart start;
     char type;
 } SparsePlainPicture;
 
