@@ -19,7 +19,10 @@ command -v "$clang" > /dev/null || {
     exit 2
 }
 mkdir -p "$build/corpus" "$build/found"
-ffmpeg=$(CC=$clang "$python" "$root/tools/build_ffmpeg.py" --sanitize | tail -n 1)
+PATH=$root/.venv/bin:$PATH
+ffmpeg=$(CC=$clang "$python" "$root/tools/build_ffmpeg.py" --sanitize) # its last line
+ffmpeg=${ffmpeg##*
+}
 sanitizers=address,undefined
 dav1d=
 [ ! -e "$ffmpeg/lib/libdav1d.a" ] || dav1d=-ldav1d
