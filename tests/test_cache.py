@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import random
 import shutil
 import threading
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
@@ -150,6 +153,29 @@ def test_a_file_that_was_just_written_is_not_trusted_to_stay(clip: Clip, tmp_pat
     with VideoDecoder(path) as decoder:
         decoder.get_frames_at([60])
         assert decoder.stats.pictures_from_cache == 0
+
+
+def test_a_file_that_is_changed_again_under_its_decoder(clip: Clip, tmp_path: Path) -> None:
+    # Right after it was written, so that the decoder shares nothing, and with its time put back:
+    # only the time of the file's status tells.
+    path = tmp_path / "clip.mp4"
+    shutil.copy(clip("onekey.mp4"), path)
+    with av.open(str(path)) as container:
+        first = next(container.demux(video=0))
+        end = first.pos + first.size
+    with VideoDecoder(path) as decoder:
+        before = decoder.get_frames_at([0]).data
+        decoder.get_frames_at([0])
+        assert decoder.stats.pictures_from_cache == 1
+        times = path.stat()
+        time.sleep(0.05)
+        with path.open("r+b") as file:
+            file.seek(end - 300)
+            file.write(bytes(300))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        with contextlib.suppress(errors.DecodeError):
+            assert not np.array_equal(decoder.get_frames_at([0]).data, before)
+        assert decoder.stats.pictures_from_cache == 1
 
 
 def test_streams_of_one_file_are_kept_apart(clip: Clip) -> None:

@@ -21,7 +21,7 @@ static int identify_file(const SparseReader *reader, SparseIdentity *identity)
         return 0;
     *identity = (SparseIdentity){
         .kind = SPARSE_IDENTITY_FILE,
-        .stream_index = reader->identity.stream_index,
+        .stream_index = reader->file.stream_index,
         .words = {stamp.device, stamp.inode, (uint64_t)stamp.size, (uint64_t)stamp.modified_ns,
                   (uint64_t)stamp.changed_ns},
     };
@@ -44,11 +44,14 @@ void sparse_reader_identify(SparseReader *reader, const uint8_t *key, size_t key
     SparseInfo info;
 
     sparse_source_info(reader->source, &info);
-    identity->stream_index = info.stream_index;
+    identity->stream_index = reader->file.stream_index = info.stream_index;
     reader->shared = 1;
-    if (identify_file(reader, identity) && !is_fresh(identity))
-        return;
-    if (identity->kind != SPARSE_IDENTITY_FILE && key_size) {
+    if (identify_file(reader, &reader->file)) {
+        if (!is_fresh(&reader->file)) {
+            *identity = reader->file;
+            return;
+        }
+    } else if (key_size) {
         identity->kind = SPARSE_IDENTITY_KEY;
         identity->words[0] = key_size;
         memcpy(&identity->words[1], key, key_size);
@@ -58,18 +61,23 @@ void sparse_reader_identify(SparseReader *reader, const uint8_t *key, size_t key
     reader->shared = 0;
 }
 
+/* Whether a file is what it was when it was last looked at: pictures of a reader that shares none
+ * can be of another state of it, too. */
 static int is_same(const SparseReader *reader)
 {
     SparseIdentity now;
 
-    return reader->identity.kind != SPARSE_IDENTITY_FILE ||
-           (identify_file(reader, &now) && memcmp(&now, &reader->identity, sizeof(now)) == 0);
+    return reader->file.kind != SPARSE_IDENTITY_FILE ||
+           (identify_file(reader, &now) && memcmp(&now, &reader->file, sizeof(now)) == 0);
 }
 
 void sparse_reader_check_identity(SparseReader *reader)
 {
     if (is_same(reader))
         return;
+    identify_file(reader, &reader->file);
+    if (!reader->shared)
+        sparse_cache_drop(sparse_pool_cache(reader->pool), &reader->identity);
     sparse_pool_own_identity(reader->pool, &reader->identity);
     reader->shared = 0;
 }
