@@ -441,6 +441,32 @@ def test_nowhere_to_write(video: Path, tmp_path: Path) -> None:
 # -- the command ----------------------------------------------------------------------------------
 
 
+def test_no_other_kind_of_file_is_replaced(video: Path, tmp_path: Path) -> None:
+    notes, fifo = tmp_path / "notes.txt", tmp_path / "fifo"
+    notes.write_text("precious")
+    os.mkfifo(fifo)
+    contents = video.read_bytes()
+    for place in (video, notes):
+        with (
+            pytest.warns(SavedIndexWarning, match=r"can't be made: .*no saved index"),
+            VideoDecoder(video, saved_index=place) as decoder,
+        ):
+            decoder.get_frames_at([3])
+    with VideoDecoder(video) as decoder:
+        for place in (video, notes, fifo):
+            with pytest.raises(FileExistsError, match=str(place)):
+                decoder.save_index(place)
+        assert fifo.is_fifo()
+        for name in ("index", "empty", "damaged.sparse"):
+            (tmp_path / name).write_bytes(b"damaged" if "." in name else b"")
+            decoder.save_index(tmp_path / name)
+            assert decoder.save_index(tmp_path / name) == str(tmp_path / name)
+    assert video.read_bytes() == contents
+    assert notes.read_text() == "precious"
+    with VideoDecoder(video, saved_index=tmp_path / "index", on_stale="refuse") as decoder:
+        decoder.get_frames_at([3])
+
+
 def test_command(video: Path, clip: Clip, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["index", "--check", str(video)]) == 1
     assert "no saved index" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ SUFFIX = ".sparse"
 SET_SUFFIX = ".sparseset"
 """Of the one file that holds the indexes of many."""
 
+# the first bytes of a saved index
+_MAGIC = b"\x89SPX\r\n\x1a\n"
 # bytes at each end of a file that its key is made of
 _END = 4096
 # how long one waits for another that writes to the same set
@@ -174,8 +177,31 @@ class Set:
         return self.path
 
 
+def _may_be_replaced(path: str) -> bool:
+    """Whether there is nothing under this name, or nothing but an index, as far as one can see.
+
+    A name of another kind may be a mistake, and what is there somebody's video.
+    """
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError:
+        return True
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    if path.endswith(SUFFIX) or not status.st_size:
+        return True
+    with Path(path).open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def write(path: str, index: bytes) -> str:
-    """Write a file in one step: under another name in its folder, synced, then renamed."""
+    """Write a file in one step: under another name in its folder, synced, then renamed.
+
+    Raises:
+        FileExistsError: the name is that of another kind of file, which stays as it is.
+    """
+    if not _may_be_replaced(path):
+        raise FileExistsError(f"{path}: there is a file of this name, which is no saved index")
     temporary = Path(f"{path}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
     try:
         with temporary.open("xb") as file:
