@@ -152,6 +152,35 @@ def test_errors_of_the_file_are_the_cause(clip: Clip) -> None:
     check(decoder)
 
 
+@pytest.mark.parametrize("name", ["faststart.mp4", "hevc_opengop.mp4", "av1_gop.mp4"])
+def test_any_read_that_fails_is_told(clip: Clip, name: str) -> None:
+    class Breaks(Remote):
+        left = 1 << 30
+
+        def read(self, size: int = -1) -> bytes:
+            self.left -= 1
+            if self.left < 0:
+                raise ConnectionError("gone")
+            return super().read(size)
+
+    data = Path(clip(name)).read_bytes()
+    remote = Breaks(data)
+    with VideoDecoder(remote) as decoder:
+        expected = decoder[7].data
+        reads = (1 << 30) - remote.left
+    assert reads > 3
+    for k in range(reads):
+        remote = Breaks(data)
+        remote.left = k
+        with pytest.raises(sparseframes.SourceError) as caught, VideoDecoder(remote) as decoder:
+            decoder[7]
+        assert isinstance(caught.value.__cause__, ConnectionError)
+    remote = Breaks(data)
+    remote.left = reads
+    with VideoDecoder(remote) as decoder:
+        np.testing.assert_array_equal(decoder[7].data, expected)
+
+
 def test_interrupt_in_the_file(clip: Clip) -> None:
     class Interrupted(Remote):
         def read(self, size: int = -1) -> bytes:

@@ -54,6 +54,8 @@ typedef struct View {
     uint8_t data[MAX_WINDOW];
     int64_t start, size; /* in the packet */
     int64_t read;        /* bytes, in all */
+    SparseError *error;
+    int code; /* of a read that failed */
 } View;
 
 /* Copy size bytes at offset; 1, or 0 when they aren't there. */
@@ -66,7 +68,9 @@ static int view_copy(View *view, uint8_t *out, int64_t offset, int64_t size)
 
         if (size > left)
             return 0;
-        n = sparse_bytes_read(view->source->bytes, into, view->packet.pos + offset, n, NULL);
+        n = sparse_bytes_read(view->source->bytes, into, view->packet.pos + offset, n, view->error);
+        if (n < 0)
+            view->code = (int)n;
         if (n < size)
             return 0;
         view->read += n;
@@ -133,7 +137,7 @@ int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBuffer
 {
     const AVCodecParameters *par = sparse_source_codecpar(source);
     const SparsePacket packet = sparse_source_packet(source, i);
-    View view = {.source = source, .packet = packet, .window = head + 64};
+    View view = {.source = source, .packet = packet, .window = head + 64, .error = error};
     uint8_t first[SPARSE_CHECKED_BYTES];
     int64_t filled;
 
@@ -147,12 +151,12 @@ int sparse_source_read_heads(SparseSource *source, int64_t i, int head, AVBuffer
     if (!pkt->buf)
         return sparse_fail_memory(error);
     pkt->data = pkt->buf->data;
-    if (!view_copy(&view, first, 0, sizeof(first)))
-        return sparse_source_read_whole(source, i, pkt, error);
-    filled = collect(&view, par->codec_id, length_size(par), head, pkt->data, truncated);
+    filled = view_copy(&view, first, 0, sizeof(first))
+                 ? collect(&view, par->codec_id, length_size(par), head, pkt->data, truncated)
+                 : 0;
     if (!filled) {
         *truncated = 0;
-        return sparse_source_read_whole(source, i, pkt, error);
+        return view.code ? view.code : sparse_source_read_whole(source, i, pkt, error);
     }
     sparse_packet_keep_check(source, i, first, sizeof(first));
     pkt->size = (int)filled;

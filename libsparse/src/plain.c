@@ -42,6 +42,8 @@ typedef struct Plain {
     int64_t count; /* of packets */
     uint8_t *window;
     int64_t start, size; /* in the source, of what the window holds */
+    SparseError *error;
+    int code; /* of a read that failed */
 } Plain;
 
 /* ---- Reading ---- */
@@ -64,8 +66,8 @@ static int64_t end_of_read(const Plain *plain, int64_t i, int64_t start, int64_t
     return end;
 }
 
-/* size bytes at offset of packet i, which has them; NULL when they can't be read. They stay where
- * they are until the next call. */
+/* size bytes at offset of packet i, which has them; NULL when they aren't there or, with
+ * plain->code, can't be read. They stay where they are until the next call. */
 static const uint8_t *fetch(Plain *plain, int64_t i, int64_t offset, int64_t size)
 {
     const int64_t start = plain->source->packets[i].pos + offset;
@@ -81,7 +83,9 @@ static const uint8_t *fetch(Plain *plain, int64_t i, int64_t offset, int64_t siz
     n = end_of_read(plain, i, start, start + size) - start;
     plain->start = start;
     plain->size = 0;
-    n = sparse_bytes_read(plain->source->bytes, plain->window, start, n, NULL);
+    n = sparse_bytes_read(plain->source->bytes, plain->window, start, n, plain->error);
+    if (n < 0)
+        plain->code = (int)n;
     if (n < size)
         return NULL;
     plain->size = n;
@@ -258,6 +262,7 @@ int sparse_plain_check(SparseSource *source, SparsePlainNotes *notes, int64_t *l
         .codec = find_codec(par->codec_id),
         .order = {.floor = INT64_MIN, .top = INT64_MIN},
         .count = source->count,
+        .error = error,
     };
     int ret;
 
@@ -281,7 +286,9 @@ int sparse_plain_check(SparseSource *source, SparsePlainNotes *notes, int64_t *l
 
         ret = look(&plain, i, &picture) &&
               add_to_order(&plain.order, &picture, source->packets[i].pts);
-        if (ret && note(notes, i, &picture, error) < 0)
+        if (plain.code)
+            ret = plain.code;
+        else if (ret && note(notes, i, &picture, error) < 0)
             ret = SPARSE_ERR_MEMORY;
         *looked = i + 1;
     }

@@ -49,7 +49,7 @@ const SparsePlainStart *sparse_plain_start(const SparsePlainNotes *notes, int64_
 /*
  * 1: it does, and *notes is filled in, to be freed. 0: that isn't certain, for whatever reason; a
  * header pass has to tell. The source's packets must be there. *looked becomes the number of
- * packets that were looked at. Negative without memory.
+ * packets that were looked at. Negative without memory, or when the source can't be read.
  */
 int sparse_plain_check(SparseSource *source, SparsePlainNotes *notes, int64_t *looked,
                        SparseError *error);

@@ -28,7 +28,8 @@ dav1d=
 [ ! -e "$ffmpeg/lib/libdav1d.a" ] || dav1d=-ldav1d
 for target in $targets; do
     "$clang" -std=c11 -g -O1 -fsanitize=fuzzer,$sanitizers -fno-omit-frame-pointer \
-        -D_GNU_SOURCE -I"$root/libsparse/include" -I"$root/libsparse/src" -I"$ffmpeg/include" \
+        -D_GNU_SOURCE "-DSPARSE_PATCH_SERIES=\"fuzz\"" \
+        -I"$root/libsparse/include" -I"$root/libsparse/src" -I"$ffmpeg/include" \
         "$root"/libsparse/src/*.c "$root/tests/fuzz/fuzz_$target.c" \
         -L"$ffmpeg/lib" -lavformat -lavcodec -lswscale -lavutil $dav1d \
         -lm -lz -ldl -lpthread -o "$build/fuzz_$target"
