@@ -69,12 +69,17 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def check(*words: object) -> dict[str, dict[str, Any]]:
+def check(*words: object, folder: Path | None = None) -> dict[str, dict[str, Any]]:
     """What tests/c/check_plain.c says of files: by name, whether plain, and counts."""
     if not PROGRAM.exists():
         pytest.skip("the C tests are not built")
     run = subprocess.run(
-        [PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300, check=False
+        [PROGRAM, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=folder,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     found = re.findall(
@@ -107,7 +112,7 @@ def test_damage(tmp_path: Path, name: str) -> None:
     media.encode(
         path, options.pop("encoder", "libx264"), numbers=range(24), size=(64, 48), **options
     )
-    found = check("-n", 1500, "-l", 50, path)[path.name]
+    found = check("-n", 1500, "-l", 50, path, folder=tmp_path)[path.name]
     assert found["plain"]
     assert found["variants"] > 100 < 1500 - found["variants"]
     assert found["decoded"]

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "plain.h"
+#include "reader.h"
 #include "sparse.h"
 
 enum { MAX_FILE = 64 << 20, MAX_UNITS = 1 << 16, FRAMES = 4 };
@@ -44,6 +45,14 @@ static uint32_t below(uint32_t limit)
     random_state ^= random_state >> 17;
     random_state ^= random_state << 5;
     return limit ? random_state % limit : 0;
+}
+
+/* The numbers of a variant; never 0, from which no others would come. */
+static void begin_random(long seed, long number)
+{
+    random_state = (uint32_t)(seed * 2654435761u + number * 40503u) | 1;
+    for (int k = 0; k < 4; k++)
+        below(2);
 }
 
 /* ---- Files ---- */
@@ -307,6 +316,52 @@ static int agree(SparseReader *one, SparseReader *other)
     return ret;
 }
 
+/* Whether a picture has the same references by both indexes. */
+static int same_picture(SparseIndex *one, SparseIndex *other, int64_t id)
+{
+    SparsePlanNode node, other_node;
+    SparseError error;
+    int32_t references[FF_SPARSE_MAX_REFS];
+    int ret = sparse_index_lookup(one, id, &node, &error);
+    size_t size = ret < 0 ? 0 : (size_t)node.reference_count * sizeof(*references);
+
+    if (size)
+        memcpy(references, node.references, size);
+    if (sparse_index_lookup(other, id, &other_node, &error) != ret)
+        return 0;
+    return ret < 0 ||
+           (other_node.reference_count == node.reference_count && other_node.bytes == node.bytes &&
+            (!size || memcmp(references, other_node.references, size) == 0));
+}
+
+/* Whether closures are the same, of frames that are asked for one after the other. */
+static int same_closures(SparseReader *one, SparseReader *other, int64_t count, int tries)
+{
+    for (int n = 0; n < tries; n++) {
+        int64_t index = below((uint32_t)count);
+        SparsePlan *plan = NULL, *other_plan = NULL;
+        SparsePlanFacts facts, other_facts;
+        int ret = sparse_plan_create(&plan, one, &index, 1, NULL);
+        int same = sparse_plan_create(&other_plan, other, &index, 1, NULL) == ret;
+
+        if (ret >= 0 && same) {
+            sparse_plan_facts(plan, &facts);
+            sparse_plan_facts(other_plan, &other_facts);
+            same = facts.reconstruct_count == other_facts.reconstruct_count &&
+                   facts.linear_count == other_facts.linear_count &&
+                   memcmp(facts.reconstruct, other_facts.reconstruct,
+                          facts.reconstruct_count * sizeof(*facts.reconstruct)) == 0;
+            for (size_t i = 0; i < facts.reconstruct_count && same; i++)
+                same = same_picture(one->index, other->index, facts.reconstruct[i]);
+        }
+        sparse_plan_free(&plan);
+        sparse_plan_free(&other_plan);
+        if (!same)
+            return 0;
+    }
+    return 1;
+}
+
 /* Whether frames from a new reader, as far as it gives them, are the linear decode's. */
 static int decodes(SparseReader *reader)
 {
@@ -363,6 +418,8 @@ static void judge(const File *file, const uint8_t *data, long number, long every
     own = open_reader(data, file->size, SPARSE_INDEX_AUTO);
     if (!whole || !own || !agree(whole, own)) {
         fault = "another order than the header pass";
+    } else if (!same_closures(own, whole, sparse_frame_count(own, NULL), number ? 3 : 12)) {
+        fault = "other closures than those of the header pass";
     } else if (every && tally->plain % every == 0) {
         tally->decoded++;
         if (!decodes(own))
@@ -415,6 +472,7 @@ int main(int argc, char **argv)
             unload(&file);
             continue;
         }
+        begin_random(seed, 0);
         judge(&file, file.data, 0, every ? 1 : 0, seed, &tally);
         plain = tally.plain > 0;
         if (!ways_agree(&file)) {
@@ -426,9 +484,7 @@ int main(int argc, char **argv)
                    (long long)file.packet_count);
         data = malloc(file.size);
         for (long n = 1; data && n <= variants; n++) {
-            random_state = (uint32_t)(seed * 2654435761u + n * 40503u) | 1;
-            for (int k = 0; k < 4; k++)
-                below(2);
+            begin_random(seed, n);
             memcpy(data, file.data, file.size);
             for (uint32_t k = 1 + (below(4) == 0); k > 0; k--)
                 damage(&file, data);
