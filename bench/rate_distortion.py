@@ -101,6 +101,9 @@ def arguments_of(setting: str, quality: float) -> list[str]:
             "optimal",
             "-qscale:v",
             f"{quality:g}",
+            # a file's frame rate may be too coarse for its times
+            "-enc_time_base:v",
+            "demux",
         ]
     if profile == "paper":
         library = "x265" if codec == "hevc" else "x264"

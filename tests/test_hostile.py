@@ -10,6 +10,8 @@ from typing import Any
 
 import media
 import pytest
+from synthetic.hevc import Pps
+from synthetic.hevc_cases import Sequence
 
 import sparseframes
 from sparseframes import VideoDecoder
@@ -47,6 +49,21 @@ def small(path: Path, encoder: str = "libx264", **options: str) -> bytes:
     """A short stream of small pictures."""
     media.encode(path, encoder, numbers=range(24), size=(64, 48), **options)
     return path.read_bytes()
+
+
+def test_prediction_from_the_picture_itself() -> None:
+    # FFmpeg's decoder lets a picture refer to itself, as screen content coding does, and doesn't see
+    # to it that what is referred to has been decoded: it showed what the buffer held before.
+    stream = Sequence(pps=Pps(curr_pic_ref=True))
+    stream.intra()
+    stream.inter("P", 4, [0])
+    stream.inter("P", 8, [4])
+    with VideoDecoder(stream.coder.bytes(), pixel_format="native") as decoder:
+        assert frame(decoder, 0) == linear_decode(stream.coder.bytes()).digests[0]
+        assert len(decoder) == 3
+        for index in (1, 2):
+            with pytest.raises(sparseframes.DecodeError, match=f"frame {index}"):
+                decoder[index]
 
 
 @pytest.mark.parametrize("coder", ["cabac=0", "cabac=1"])

@@ -294,7 +294,7 @@ def test_packets_that_are_said_to_stand_in_the_file(clip: Clip, name: str) -> No
     parts = forge.Parts.of(save(clip(name)), 90)
     size, at = forge.get_number(parts.head, 0)
     at += size  # behind the release
-    for _ in range(4):  # size, time, stream, whether it is the first
+    for _ in range(5):  # size, two times, stream, whether it is the first
         _, at = forge.get_number(parts.head, at)
     assert parts.head[at] == 0
     parts.head = parts.head[:at] + b"\x02" + parts.head[at + 1 :]  # 1: direct
@@ -494,3 +494,21 @@ def test_no_frames_at_all(tmp_path: Path) -> None:
     empty.write_bytes(b"")
     with pytest.raises(SparseError, match="empty"):
         VideoDecoder(empty, saved_index="auto")
+
+
+@pytest.mark.parametrize("name", ["pyramid.mp4", "av1_pyramid.mp4"])
+def test_another_file_of_the_same_size_and_time(clip: Clip, tmp_path: Path, name: str) -> None:
+    # as archives write them whose files all have one time
+    first, second = tmp_path / "a.mp4", tmp_path / "b.mp4"
+    data = Path(clip(name)).read_bytes()
+    other = Path(clip("onekey.mp4")).read_bytes()
+    size = max(len(data), len(other)) + 16
+    for path, content in ((first, data), (second, other)):
+        spare = size - len(content)
+        path.write_bytes(content + spare.to_bytes(4, "big") + b"free" + bytes(spare - 8))
+        os.utime(path, ns=(1, 1))
+    index = save(str(first))
+    with VideoDecoder(first, saved_index=index, on_stale="refuse") as decoder:
+        assert media.number_of(decoder[5].data) == 5
+    with pytest.raises(SavedIndexError, match="other contents"):
+        VideoDecoder(second, saved_index=index, on_stale="refuse")

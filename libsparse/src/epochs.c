@@ -217,7 +217,7 @@ static int pass_nal(SparseSets *sets, const uint8_t *nal, int64_t size, int *sli
 void sparse_sets_begin(SparseSets *sets, const uint8_t *extradata, int size)
 {
     AVPacket packet = {.data = (uint8_t *)extradata, .size = size};
-    const uint8_t *end = extradata + size, *at;
+    const uint8_t *end, *at;
     int slices = 0;
 
     if (size < 7 || extradata[0] != 1) {
@@ -226,6 +226,7 @@ void sparse_sets_begin(SparseSets *sets, const uint8_t *extradata, int size)
         return;
     }
     at = extradata + 5;
+    end = extradata + size;
     for (int list = 0; list < 2 && at < end; list++) {
         int count = list ? *at++ : *at++ & 0x1f;
 

@@ -496,9 +496,14 @@ int sparse_bytes_fingerprint(SparseBytes *bytes, int with_inner, SparseFingerpri
 {
     const int64_t size = bytes->size;
     struct AVMurMur3 *hasher = av_murmur3_alloc();
+    SparseStamp stamp;
     int ret;
 
-    *identity = (SparseFingerprint){.size = size, .modified_ns = bytes->modified_ns};
+    *identity = (SparseFingerprint){
+        .size = size,
+        .modified_ns = bytes->modified_ns,
+        .changed_ns = sparse_bytes_stamp(bytes, &stamp) ? stamp.changed_ns : SPARSE_TIME_UNKNOWN,
+    };
     if (!hasher)
         return sparse_fail_memory(error);
     av_murmur3_init(hasher);

@@ -59,6 +59,7 @@ int sparse_bytes_have_changed(const SparseBytes *bytes);
 /* What tells whether two sources have the same contents. */
 typedef struct SparseFingerprint {
     int64_t size, modified_ns;
+    int64_t changed_ns; /* of the inode, which nobody can set */
     uint8_t ends[16];  /* hash of the first and the last bytes */
     uint8_t inner[16]; /* hash of some between */
 } SparseFingerprint;

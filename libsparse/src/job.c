@@ -46,7 +46,9 @@ size_t sparse_job_take(SparseJob *job)
 
 static const size_t *references_of(const SparseJob *job, size_t step)
 {
-    return job->plan->references + job->plan->steps[step].reference_first;
+    const size_t *all = job->plan->references; /* NULL when there are none */
+
+    return all ? all + job->plan->steps[step].reference_first : NULL;
 }
 
 /* All arrays in one piece of memory. */

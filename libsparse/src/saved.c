@@ -169,7 +169,7 @@ int sparse_saved_open_path(SparseSaved **result, const char *path, const char *s
     if (!saved)
         return sparse_fail_memory(error);
     do
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
     while (fd < 0 && errno == EINTR);
     failed = fd < 0 || fstat(fd, &status) < 0;
     if (!failed && S_ISREG(status.st_mode) && status.st_size > 0) {
@@ -214,21 +214,25 @@ SparseSavedIndex *sparse_saved_index(SparseSaved *saved)
 int sparse_saved_check_source(const SparseSaved *saved, SparseBytes *bytes, SparseError *error)
 {
     const SparseFingerprint *made_for = &saved->meta.identity;
+    const int is_remote = sparse_bytes_are_remote(bytes);
+    SparseStamp stamp;
     SparseFingerprint identity = {.size = sparse_bytes_size(bytes),
                                   .modified_ns = sparse_bytes_modified(bytes)};
-    int ret;
+    int is_as_old, ret;
 
     if (identity.size != made_for->size)
         return REFUSE(saved, "the saved index is stale: it was made for %lld bytes, not %lld",
                       (long long)made_for->size, (long long)identity.size);
-    if (identity.modified_ns != SPARSE_TIME_UNKNOWN &&
-        identity.modified_ns == made_for->modified_ns)
+    is_as_old = identity.modified_ns != SPARSE_TIME_UNKNOWN &&
+                identity.modified_ns == made_for->modified_ns;
+    if (is_as_old && sparse_bytes_stamp(bytes, &stamp) && stamp.changed_ns == made_for->changed_ns)
         return 0;
-    ret = sparse_bytes_fingerprint(bytes, !sparse_bytes_are_remote(bytes), &identity, error);
+    /* Archives give all their files one time of modification. */
+    ret = sparse_bytes_fingerprint(bytes, !is_remote && !is_as_old, &identity, error);
     if (ret < 0)
         return ret;
     if (memcmp(identity.ends, made_for->ends, sizeof(identity.ends)) != 0 ||
-        (!sparse_bytes_are_remote(bytes) &&
+        (!is_remote && !is_as_old &&
          memcmp(identity.inner, made_for->inner, sizeof(identity.inner)) != 0))
         return REFUSE(saved, "the saved index is stale: it was made for other contents");
     return 0;

@@ -171,6 +171,7 @@ int sparse_meta_write(SparseBuffer *out, const SparseSavedIndex *index,
 {
     const int64_t numbers[] = {identity->size,
                                identity->modified_ns,
+                               identity->changed_ns,
                                index->stream_index,
                                index->is_first,
                                index->direct,
@@ -465,7 +466,7 @@ int sparse_meta_read(SparseSavedMeta *meta, const uint8_t *data, size_t size, co
     const uint8_t *text;
     SparseSpan in;
     uint64_t length;
-    int64_t n[8];
+    int64_t n[9];
     int ret;
 
     if (!uncompress_meta(meta, data, size, &in))
@@ -478,24 +479,25 @@ int sparse_meta_read(SparseSavedMeta *meta, const uint8_t *data, size_t size, co
         return sparse_fail_named(error, SPARSE_ERR_SAVED, name, -1,
                                  "the saved index was made with FFmpeg %.*s, this is %s",
                                  (int)(length < 80 ? length : 80), (const char *)text, program());
-    if (!get_numbers(&in, n, 8) || !is_within(n[2], 0, INT32_MAX) || !is_within(n[6], 1, INT32_MAX))
+    if (!get_numbers(&in, n, 9) || !is_within(n[3], 0, INT32_MAX) || !is_within(n[7], 1, INT32_MAX))
         goto damaged;
     if (!get_hash(&in, meta->identity.ends) || !get_hash(&in, meta->identity.inner))
         goto damaged;
     meta->identity.size = n[0];
     meta->identity.modified_ns = n[1];
-    index->stream_index = (int)n[2];
-    index->is_first = n[3] != 0;
-    index->direct = n[4] != 0;
-    index->payload_bytes = n[5];
+    meta->identity.changed_ns = n[2];
+    index->stream_index = (int)n[3];
+    index->is_first = n[4] != 0;
+    index->direct = n[5] != 0;
+    index->payload_bytes = n[6];
     index->par = avcodec_parameters_alloc();
     if (!index->par)
         return sparse_fail_memory(error);
     if (!get_parameters(&in, index->par) || !get_facts(&in, &index->facts, &meta->container) ||
-        !get_epochs(&in, index, n[6]) ||
-        (index->par->codec_id == AV_CODEC_ID_AV1 && (n[7] || !get_av1(&in, index, n[6]))))
+        !get_epochs(&in, index, n[7]) ||
+        (index->par->codec_id == AV_CODEC_ID_AV1 && (n[8] || !get_av1(&in, index, n[7]))))
         goto damaged;
-    ret = sparse_packed_read(&index->packed, index->par->codec_id, n[6], n[7], &in, blocks,
+    ret = sparse_packed_read(&index->packed, index->par->codec_id, n[7], n[8], &in, blocks,
                              blocks_size, error);
     if (ret < 0)
         return ret;

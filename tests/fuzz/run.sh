@@ -35,6 +35,7 @@ for target in $targets; do
         -lm -lz -ldl -lpthread -o "$build/fuzz_$target"
 done
 PYTHONPATH=$root/tests "$python" -m synthetic --small "$build/corpus"
+export UBSAN_OPTIONS="suppressions=$root/tests/fuzz/ubsan.supp:print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
 count=$(echo "$targets" | wc -w)
 status=0
 for target in $targets; do

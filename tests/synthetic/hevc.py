@@ -92,6 +92,7 @@ class Pps:
     output_flag: bool = False
     list_modification: bool = False
     init_qp: int = 26
+    curr_pic_ref: bool = False
 
     def unit(self) -> bytes:
         """The NAL unit."""
@@ -118,7 +119,12 @@ class Pps:
         bits.flag(self.list_modification)
         bits.ue(0)
         bits.flag(0)
-        bits.flag(0)
+        bits.flag(self.curr_pic_ref)  # pps_extension_present_flag
+        if self.curr_pic_ref:
+            bits.u(8, 0b00010000)  # pps_scc_extension_flag alone
+            bits.flag(1)
+            bits.flag(0)
+            bits.flag(0)
         bits.trailing()
         return unit(PPS_NAL, bits)
 
