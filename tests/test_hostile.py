@@ -52,8 +52,8 @@ def small(path: Path, encoder: str = "libx264", **options: str) -> bytes:
 
 
 def test_prediction_from_the_picture_itself() -> None:
-    # FFmpeg's decoder lets a picture refer to itself, as screen content coding does, and doesn't see
-    # to it that what is referred to has been decoded: it showed what the buffer held before.
+    # FFmpeg's decoder lets a picture refer to itself, as screen content coding does, and doesn't
+    # see to it that what is referred to has been decoded: it showed what the buffer held before.
     stream = Sequence(pps=Pps(curr_pic_ref=True))
     stream.intra()
     stream.inter("P", 4, [0])

@@ -362,6 +362,7 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
     }
     for (size_t i = 0; i < begun; i++) {
         sparse_job_end(&jobs[i]);
+        items[i].reader->answered = 1;
         if (ret >= 0) {
             items[i].reader->stats.requests++;
             items[i].reader->stats.frames_returned += (int64_t)items[i].count;

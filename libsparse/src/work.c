@@ -222,13 +222,14 @@ static int take_picture(Worker *worker, size_t i, SparseDone *done, SparseError 
     ret = equip(worker, error);
     if (ret >= 0 && wanted)
         ret = reconstruct(worker, i, decode, error);
-    if (ret >= 0 && (shown || sparse_reader_keeps(job->reader)))
+    if (ret >= 0 && (shown || job->keeps[i]))
         ret = show(worker, i, error);
     if (ret >= 0 && wanted) {
         size_t ready;
 
-        sparse_reader_keep(job->reader, worker->decoder, job->plan->steps[i].picture,
-                           job->pictures[i], worker->frame);
+        if (job->keeps[i])
+            sparse_reader_keep(job->reader, worker->decoder, job->plan->steps[i].picture,
+                               job->pictures[i], worker->frame);
         pthread_mutex_lock(&work->lock);
         ready = job->ready_count;
         sparse_job_done(job, i);
