@@ -32,8 +32,8 @@ def run(folder: Path, scale: float) -> str:
         del decoder
         if done % max(BURST, requests // 20) < BURST:
             seen.append((resident(), descriptors()))
-    # the first quarter fills caches and the allocator
-    settled = seen[len(seen) // 4 :]
+    # the first half fills caches and the allocator
+    settled = seen[len(seen) // 2 :]
     growth = max(memory for memory, _ in settled) - settled[0][0]
     opened = [count for _, count in seen]
     said = (
