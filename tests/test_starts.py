@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from encoder_program import needs_program
 
-from sparseframes import VideoDecoder, transcode
+from sparseframes import VideoDecoder, set_cache_budget, transcode
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build" / "tests" / "check_starts"
 FRAMES = 60
@@ -67,13 +68,25 @@ def passed_over(*paths: Path) -> list[float]:
 
 
 def compare(path: Path) -> None:
-    """Each frame by itself, and by a reader that has been elsewhere, against the whole index."""
-    with VideoDecoder(path, index="whole") as whole, VideoDecoder(path) as other:
-        for k in np.random.default_rng(1).permutation(len(whole)):
-            expected = whole[int(k)].data
+    """Each frame by itself, and by a reader that has been elsewhere, against the whole index; with
+    pictures that other passes have left, and without."""
+    for budget in (0, 256 << 20):
+        compare_with(path, budget)
+
+
+def compare_with(path: Path, budget: int) -> None:
+    """The same with so many bytes of kept pictures."""
+    set_cache_budget(0)
+    with VideoDecoder(path, index="whole") as whole:
+        expected = [whole[k].data for k in range(len(whole))]
+    set_cache_budget(budget)
+    time.sleep(0.2)  # pictures of a file that was just written aren't shared by readers
+    with VideoDecoder(path) as other:
+        for k in np.random.default_rng(1).permutation(len(expected)):
             with VideoDecoder(path) as decoder:
-                np.testing.assert_array_equal(decoder[int(k)].data, expected)
-            np.testing.assert_array_equal(other[int(k)].data, expected)
+                np.testing.assert_array_equal(decoder[int(k)].data, expected[k])
+            np.testing.assert_array_equal(other[int(k)].data, expected[k])
+    set_cache_budget(256 << 20)
 
 
 @pytest.mark.parametrize("name", CLIPS)
@@ -96,3 +109,20 @@ def test_ddra(tmp_path: Path, codec: str, idr: int) -> None:
     transcode(source, path, codec, 4, idr=idr, preset="fast", threads=1)
     compare(path)
     assert passed_over(path)[0] <= 12
+
+
+def test_pictures_of_passes_that_begin_at_different_places(tmp_path: Path) -> None:
+    # A pass from a CRA counted POC from that CRA's low bits on, and vectors of a picture that
+    # another pass had left were scaled by distances between the two ways of counting.
+    path = tmp_path / "long.mp4"
+    options = {"x265-params": X265 + "keyint=40:open-gop=1:bframes=3:b-pyramid=1:ref=3"}
+    media.encode(path, "libx265", numbers=range(340), size=(64, 48), **options)
+    set_cache_budget(0)
+    with VideoDecoder(path, index="whole") as whole:
+        expected = [whole[k].data for k in range(len(whole))]
+    set_cache_budget(256 << 20)
+    time.sleep(0.2)
+    for mode in ("auto", "lazy", "whole", "auto"):
+        for k in np.random.default_rng(2).permutation(range(250, 340))[:40]:
+            with VideoDecoder(path, index=mode) as decoder:
+                np.testing.assert_array_equal(decoder[int(k)].data, expected[k])

@@ -266,6 +266,11 @@ int sparse_index_picture(const SparseIndex *index, int64_t packet, SparsePicture
     return 1;
 }
 
+int sparse_index_counts_anew(const SparseIndex *index)
+{
+    return !index->packed && index->lazy && !index->plain.kinds;
+}
+
 char sparse_index_type(const SparseIndex *index, int64_t packet)
 {
     SparsePicture picture;

@@ -68,6 +68,9 @@ int sparse_index_use_saved(SparseIndex *index, SparseSavedIndex *saved, SparseEr
 int sparse_index_save(SparseIndex *index, SparseProgress progress, void *user, SparseBuffer *out,
                       SparseError *error);
 
+/* 1: header passes may begin where nothing tells how POC goes on. */
+int sparse_index_counts_anew(const SparseIndex *index);
+
 /* Free what only the making of plans needs. */
 void sparse_index_rest(SparseIndex *index);
 

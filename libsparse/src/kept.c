@@ -82,14 +82,26 @@ void sparse_reader_check_identity(SparseReader *reader)
     reader->shared = 0;
 }
 
+/*
+ * In HEVC a picture holds the POC of its references. Without all slice headers looked at, a header
+ * pass that begins at a CRA counts POC from elsewhere, and pictures of two passes don't fit together.
+ */
+static int counts_anew(const SparseReader *reader)
+{
+    return sparse_source_codecpar(reader->source)->codec_id == AV_CODEC_ID_HEVC &&
+           sparse_index_counts_anew(reader->index);
+}
+
 FFSparsePicture *sparse_reader_kept(SparseReader *reader, int64_t picture)
 {
+    if (counts_anew(reader))
+        return NULL;
     return sparse_cache_get(sparse_pool_cache(reader->pool), &reader->identity, picture);
 }
 
 int sparse_reader_keeps(const SparseReader *reader)
 {
-    return sparse_cache_keeps(sparse_pool_cache(reader->pool));
+    return !counts_anew(reader) && sparse_cache_keeps(sparse_pool_cache(reader->pool));
 }
 
 /*

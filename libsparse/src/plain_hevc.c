@@ -526,10 +526,10 @@ static void sweep(State *state)
 }
 
 /* Whether a slice's picture may be a reference of pictures of its own sub-layer (7.4.2.2), which in
- * a stream without others are all. */
+ * a stream without others are all, RASL excepted: only such pictures refer to it. */
 static int is_reference(const Slice *slice)
 {
-    return slice->type >= NAL_IRAP_FIRST || slice->type % 2;
+    return slice->type >= NAL_IRAP_FIRST || (slice->type % 2 && slice->type != NAL_RASL_R);
 }
 
 /* Mark what the reference picture set names (8.3.2), all of which must be there, and be
@@ -598,9 +598,11 @@ static int add_picture(State *state)
     if (before < INT32_MIN || before > INT32_MAX)
         return 0;
     state->picture.start.poc_tid0 = (int32_t)before;
-    /* leading pictures may be skipped depending on what is before */
-    if (is_irap(&state->first))
+    /* At a CRA, too, POC goes on from what is before, so that pictures of one pass fit another's. */
+    if (is_idr(&state->first))
         state->picture.starts = 1;
+    else if (is_irap(&state->first))
+        state->picture.starts = 2;
     else if (state->picture.type == 'I' && state->first.type < NAL_RADL_N)
         state->picture.starts = 2;
     if (is_irap(&state->first))
