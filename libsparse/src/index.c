@@ -279,7 +279,7 @@ char sparse_index_type(const SparseIndex *index, int64_t packet)
         return picture.type;
     if (!index->plain.kinds || packet < 0 || packet >= index->packet_count)
         return '?';
-    return (char)(index->plain.kinds[packet] & SPARSE_PLAIN_TYPE);
+    return sparse_plain_type(&index->plain, packet);
 }
 
 int sparse_index_lookup(void *user, int64_t id, SparsePlanNode *node, SparseError *error)

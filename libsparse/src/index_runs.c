@@ -60,16 +60,11 @@ static void remove_run(SparseIndex *index, SparseRun *run)
     index->run_count--;
 }
 
-static int is_intra(const SparsePlainNotes *plain, int64_t i)
-{
-    return (plain->kinds[i] & SPARSE_PLAIN_TYPE) == ('I' & SPARSE_PLAIN_TYPE);
-}
-
 /* Whether picture i of a run is as one of the whole stream: it doesn't lack references because the
  * run begins late. */
 static int is_as_in_all(const SparseIndex *index, const SparseRun *run, int64_t i)
 {
-    return !index->plain.kinds || !run->start || is_intra(&index->plain, i) ||
+    return !index->plain.kinds || !run->start || sparse_plain_type(&index->plain, i) == 'I' ||
            index->plain.oldest[i] >= run->start;
 }
 
@@ -157,7 +152,7 @@ static int64_t key_at_or_before(const SparseIndex *index, int64_t i)
 
 /*
  * The nearest packet at or before target from which a run may find all that target depends on. From
- * an intra picture that is no random access point on, pictures may lack references from before it;
+ * an intra picture that is no IDR on, pictures may lack references from before it;
  * it will do if those that others reference are intra pictures or have none from before it, and
  * target likewise: then so it is with all that target depends on.
  */
@@ -169,10 +164,10 @@ static int64_t find_start(const SparseIndex *index, int64_t target)
     if (!plain->kinds)
         return key_at_or_before(index, target);
     for (; i > 0; i--) {
-        if (plain->kinds[i] & SPARSE_PLAIN_START && (oldest >= i || !sparse_plain_start(plain, i)))
+        if (plain->kinds[i] & SPARSE_PLAIN_START && oldest >= i)
             break;
-        if ((i == target || plain->kinds[i] & SPARSE_PLAIN_REFERENCE) && !is_intra(plain, i) &&
-            plain->oldest[i] < oldest)
+        if ((i == target || plain->kinds[i] & SPARSE_PLAIN_REFERENCE) &&
+            sparse_plain_type(plain, i) != 'I' && plain->oldest[i] < oldest)
             oldest = plain->oldest[i];
     }
     return i;

@@ -144,6 +144,36 @@ static int look(Plain *plain, int64_t i, SparsePlainPicture *picture)
     return plain->codec->end(plain->state, picture);
 }
 
+int sparse_plain_check_sei(const uint8_t *nal, size_t size, size_t header,
+                           SparsePlainMessage *is_harmless)
+{
+    uint8_t payload[SPARSE_PLAIN_MOST + SPARSE_BITS_PADDING];
+    int64_t filled, at = 0;
+
+    if (size <= header || size > SPARSE_PLAIN_MOST)
+        return 0;
+    filled = sparse_bits_unescape(nal + header, size - header, payload);
+    if (filled <= 0 || !is_harmless)
+        return filled > 0;
+    while (at < filled - 1 || payload[at] != 0x80) { /* until rbsp_trailing_bits() */
+        int64_t values[2] = {0, 0};
+
+        for (int k = 0; k < 2; k++) {
+            while (at < filled && payload[at] == 0xff) {
+                values[k] += 255;
+                at++;
+            }
+            if (at >= filled)
+                return 0;
+            values[k] += payload[at++];
+        }
+        if (values[1] >= filled - at || !is_harmless(values[0], payload + at, values[1]))
+            return 0;
+        at += values[1];
+    }
+    return 1;
+}
+
 int sparse_plain_is_filler(const SparsePlainNal *nal, size_t header)
 {
     for (size_t i = header; i < nal->size; i++)
@@ -242,7 +272,7 @@ static int note(SparsePlainNotes *notes, int64_t i, const SparsePlainPicture *pi
     notes->kinds[i] = (uint8_t)(picture->type | (picture->starts ? SPARSE_PLAIN_START : 0) |
                                 (picture->is_reference ? SPARSE_PLAIN_REFERENCE : 0));
     notes->oldest[i] = picture->oldest < INT32_MAX ? (int32_t)picture->oldest : INT32_MAX;
-    if (picture->starts == 2) {
+    if (picture->starts && !picture->restarts) {
         ret = sparse_array_grow(&notes->starts, &notes->start_capacity, notes->start_count + 1,
                                 sizeof(*notes->starts), error);
         if (ret >= 0) {
@@ -271,16 +301,17 @@ int sparse_plain_check(SparseSource *source, SparsePlainNotes *notes, int64_t *l
     if (!plain.codec || source->packed || !sparse_source_has_heads(source) ||
         plain.count >= INT32_MAX)
         return 0;
-    ret = plain.codec->open(&plain.state, par);
-    if (ret < 0)
+    plain.state = calloc(1, plain.codec->state_size);
+    if (!plain.state)
         return sparse_fail_memory(error);
-    if (ret == 0)
-        return 0;
-    plain.window = malloc(WINDOW);
-    notes->kinds = malloc((size_t)plain.count + 1);
-    notes->oldest = malloc(((size_t)plain.count + 1) * sizeof(*notes->oldest));
-    if (!plain.window || !notes->kinds || !notes->oldest)
-        ret = sparse_fail_memory(error);
+    ret = plain.codec->open(plain.state, par);
+    if (ret == 1) {
+        plain.window = malloc(WINDOW);
+        notes->kinds = malloc((size_t)plain.count + 1);
+        notes->oldest = malloc(((size_t)plain.count + 1) * sizeof(*notes->oldest));
+        if (!plain.window || !notes->kinds || !notes->oldest)
+            ret = sparse_fail_memory(error);
+    }
     for (int64_t i = 0; i < plain.count && ret == 1; i++) {
         SparsePlainPicture picture;
 
@@ -293,7 +324,7 @@ int sparse_plain_check(SparseSource *source, SparsePlainNotes *notes, int64_t *l
         *looked = i + 1;
     }
     free(plain.window);
-    plain.codec->close(&plain.state);
+    free(plain.state);
     if (ret != 1)
         sparse_plain_free(notes);
     return ret;

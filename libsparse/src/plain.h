@@ -19,7 +19,7 @@ enum {
 };
 
 /*
- * The state before an intra picture that is no random access point, as far as it tells how frame_num
+ * The state before an intra picture that is no IDR, as far as it tells how frame_num
  * and POC go on (H.264, 7.4.3 and 8.2.1; H.265, 8.3.1). With it and no picture in the DPB, a header
  * pass marks the pictures from there on as one from the start of the stream does: the pictures
  * marked as references are then those of the whole stream that are not before the start. In HEVC each
@@ -37,11 +37,17 @@ typedef struct SparsePlainNotes {
     uint8_t *kinds; /* [packets] the type of its picture, 'I', 'P' or 'B', with flags as above */
     int32_t *oldest; /* [packets] the first packet whose picture is marked as a reference when this
                         one is decoded; INT32_MAX: none is */
-    SparsePlainStart *starts; /* ascending; of intra pictures that are no random access points */
+    SparsePlainStart *starts; /* ascending; of intra pictures that are no IDR, nor leading ones */
     size_t start_count, start_capacity;
 } SparsePlainNotes;
 
 void sparse_plain_free(SparsePlainNotes *notes);
+
+/* 'I', 'P' or 'B' */
+static inline char sparse_plain_type(const SparsePlainNotes *notes, int64_t packet)
+{
+    return (char)(notes->kinds[packet] & SPARSE_PLAIN_TYPE);
+}
 
 /* The start at a packet; NULL: it needs none. */
 const SparsePlainStart *sparse_plain_start(const SparsePlainNotes *notes, int64_t packet);

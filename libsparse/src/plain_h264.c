@@ -157,8 +157,9 @@ static const Pps *find_pps(const State *state, uint32_t id)
 }
 
 /* Take the parameter sets of the sample entry: one of the sequence, and those of pictures. */
-static int read_sets(State *state, const AVCodecParameters *par)
+static int read_sets(void *user, const AVCodecParameters *par)
 {
+    State *state = user;
     const SparseH264Sps *sps = &state->sps;
     SparseAvcc avcc;
     const uint8_t *nal;
@@ -186,27 +187,6 @@ static int read_sets(State *state, const AVCodecParameters *par)
     return left == 0 && state->pps_count > 0;
 }
 
-static int open_state(void **result, const AVCodecParameters *par)
-{
-    State *state = calloc(1, sizeof(*state));
-    int ret;
-
-    if (!state)
-        return SPARSE_ERR_MEMORY;
-    ret = read_sets(state, par);
-    if (ret == 1)
-        *result = state;
-    else
-        free(state);
-    return ret;
-}
-
-static void close_state(void **state)
-{
-    free(*state);
-    *state = NULL;
-}
-
 /* A parameter set in a packet: only one that is there already. */
 static int is_repeat(const State *state, const SparsePlainNal *nal)
 {
@@ -223,47 +203,17 @@ static int is_repeat(const State *state, const SparsePlainNal *nal)
  * outlives its packet: the version of x264, and a transfer function. A header pass that begins
  * later knows of the first packet's alone.
  */
-static int is_harmless_sei(const SparsePlainNal *nal, int is_first)
+static int is_harmless(int64_t type, const uint8_t *payload, int64_t size)
 {
-    uint8_t payload[SPARSE_PLAIN_MOST + SPARSE_BITS_PADDING];
-    int64_t filled, at = 0;
-
-    if (nal->size < 2 || nal->size > SPARSE_PLAIN_MOST)
-        return 0;
-    filled = sparse_bits_unescape(nal->data + 1, nal->size - 1, payload);
-    if (filled <= 0 || is_first)
-        return filled > 0;
-    while (at < filled - 1 || payload[at] != 0x80) { /* 7.3.2.3.1, until rbsp_trailing_bits() */
-        int64_t values[2] = {0, 0};
-
-        for (int k = 0; k < 2; k++) {
-            while (at < filled && payload[at] == 0xff) {
-                values[k] += 255;
-                at++;
-            }
-            if (at >= filled)
-                return 0;
-            values[k] += payload[at++];
-        }
-        if (values[1] > filled - at)
-            return 0;
-        switch (values[0]) {
-        case 0: /* buffering_period */
-        case 1: /* pic_timing */
-        case 3: /* filler_payload */
-        case 4: /* user_data_registered_itu_t_t35 */
-        case 6: /* recovery_point */ break;
-        case 5: /* user_data_unregistered */
-            if (values[1] >= 20 && !memcmp(payload + at + 16, "x264", 4))
-                return 0;
-            break;
-        default: return 0;
-        }
-        at += values[1];
-        if (at >= filled)
-            return 0;
+    switch (type) {
+    case 0: /* buffering_period */
+    case 1: /* pic_timing */
+    case 3: /* filler_payload */
+    case 4: /* user_data_registered_itu_t_t35 */
+    case 6: /* recovery_point */ return 1;
+    case 5: /* user_data_unregistered */ return size < 20 || memcmp(payload + 16, "x264", 4) != 0;
+    default: return 0;
     }
-    return 1;
 }
 
 /* ---- Slice headers ---- */
@@ -634,7 +584,9 @@ static int add(void *user, const SparsePlainNal *nal)
     switch (type) {
     case NAL_SPS:
     case NAL_PPS: return is_repeat(state, nal);
-    case NAL_SEI: return is_harmless_sei(nal, state->is_first);
+    case NAL_SEI:
+        return sparse_plain_check_sei(nal->data, nal->size, 1,
+                                      state->is_first ? NULL : is_harmless);
     case NAL_AUD: return nal->size == 2;
     default: return 0;
     }
@@ -647,8 +599,7 @@ static int end(void *user, SparsePlainPicture *picture)
     if (!state->slices)
         return 0;
     state->picture.restarts = state->first.nal_type == NAL_IDR;
-    /* a later start takes what the first packet has told; it is no first one */
-    state->picture.starts = state->picture.restarts ? 1 : state->picture.type == 'I' ? 2 : 0;
+    state->picture.starts = state->picture.type == 'I'; /* an IDR has no other slices */
     state->picture.is_reference = state->first.is_reference;
     state->picture.poc = find_poc(state);
     state->previous_frame_num = state->first.frame_num;
@@ -657,10 +608,10 @@ static int end(void *user, SparsePlainPicture *picture)
 }
 
 const SparsePlainCodec sparse_plain_h264 = {
-    .open = open_state,
+    .state_size = sizeof(State),
+    .open = read_sets,
     .may_be_cut = may_be_cut,
     .begin = begin,
     .add = add,
     .end = end,
-    .close = close_state,
 };

@@ -97,11 +97,9 @@ static const SparseHevcPps *find_pps(const State *state, uint32_t id)
 
 /* FFmpeg leaves a packet for some errors in SEI; and what outlives its packet isn't known to a
  * header pass that begins later. Of what is let through, nothing touches samples or output. */
-static int is_harmless_message(int type, int64_t payload)
+static int is_harmless_prefix(int64_t type, const uint8_t *payload, int64_t size)
 {
-    if (type == NAL_SUFFIX_SEI)
-        return payload == 132; /* decoded_picture_hash */
-    switch (payload) {
+    switch (type) {
     case 0:   /* buffering_period */
     case 1:   /* pic_timing: of use only with frame_field_info_present_flag */
     case 5:   /* user_data_unregistered */
@@ -113,34 +111,17 @@ static int is_harmless_message(int type, int64_t payload)
     }
 }
 
+static int is_harmless_suffix(int64_t type, const uint8_t *payload, int64_t size)
+{
+    return type == 132; /* decoded_picture_hash */
+}
+
 static int is_harmless_sei(const uint8_t *nal, size_t size)
 {
-    uint8_t payload[SPARSE_PLAIN_MOST + SPARSE_BITS_PADDING];
     const int type = nal[0] >> 1 & 0x3f;
-    int64_t filled, at = 0;
 
-    if (size <= HEADER || size > SPARSE_PLAIN_MOST)
-        return 0;
-    filled = sparse_bits_unescape(nal + HEADER, size - HEADER, payload);
-    if (filled <= 0)
-        return 0;
-    while (at < filled - 1 || payload[at] != 0x80) { /* 7.3.2.4, until rbsp_trailing_bits() */
-        int64_t values[2] = {0, 0};
-
-        for (int k = 0; k < 2; k++) {
-            while (at < filled && payload[at] == 0xff) {
-                values[k] += 255;
-                at++;
-            }
-            if (at >= filled)
-                return 0;
-            values[k] += payload[at++];
-        }
-        at += values[1];
-        if (at >= filled || !is_harmless_message(type, values[0]))
-            return 0;
-    }
-    return 1;
+    return sparse_plain_check_sei(nal, size, HEADER,
+                                  type == NAL_SUFFIX_SEI ? is_harmless_suffix : is_harmless_prefix);
 }
 
 /* One NAL unit of the sample entry, in its order there. */
@@ -169,8 +150,9 @@ static int add_set(State *state, const uint8_t *nal, size_t size, uint32_t *vps)
 }
 
 /* The hvcC box (ISO/IEC 14496-15, 8.3.3.1): one VPS, one SPS, and PPS. */
-static int read_sets(State *state, const AVCodecParameters *par)
+static int read_sets(void *user, const AVCodecParameters *par)
 {
+    State *state = user;
     const uint8_t *at = par->extradata, *end = at + par->extradata_size;
     uint32_t vps = 0;
     int arrays;
@@ -201,27 +183,6 @@ static int read_sets(State *state, const AVCodecParameters *par)
     return state->pps_count > 0;
 }
 
-static int open_state(void **result, const AVCodecParameters *par)
-{
-    State *state = calloc(1, sizeof(*state));
-    int ret;
-
-    if (!state)
-        return SPARSE_ERR_MEMORY;
-    ret = read_sets(state, par);
-    if (ret == 1)
-        *result = state;
-    else
-        free(state);
-    return ret;
-}
-
-static void close_state(void **state)
-{
-    free(*state);
-    *state = NULL;
-}
-
 /* A parameter set in a packet: only one that is there already, which FFmpeg passes over. */
 static int is_repeat(const State *state, const SparsePlainNal *nal)
 {
@@ -241,6 +202,12 @@ static int is_irap(const Slice *slice)
 static int is_idr(const Slice *slice)
 {
     return slice->type == NAL_IDR_W_RADL || slice->type == NAL_IDR_N_LP;
+}
+
+/* RADL or RASL */
+static int is_leading(const Slice *slice)
+{
+    return slice->type >= NAL_RADL_N && slice->type <= NAL_RASL_R;
 }
 
 static int is_within(int32_t value, int32_t least, int32_t most)
@@ -500,8 +467,7 @@ static int64_t find_poc(State *state)
     else if (lsb > previous && lsb - previous > max_lsb / 2)
         poc -= max_lsb;
     /* no sub-layer non-reference picture (the even types up to 14), no RADL or RASL */
-    if (!slice->layer && (slice->type >= NAL_IRAP_FIRST || slice->type % 2) &&
-        !(slice->type >= NAL_RADL_N && slice->type <= NAL_RASL_R))
+    if (!slice->layer && (slice->type >= NAL_IRAP_FIRST || slice->type % 2) && !is_leading(slice))
         state->poc_tid0 = poc;
     return poc;
 }
@@ -598,17 +564,13 @@ static int add_picture(State *state)
     if (before < INT32_MIN || before > INT32_MAX)
         return 0;
     state->picture.start.poc_tid0 = (int32_t)before;
-    /* At a CRA, too, POC goes on from what is before, so that pictures of one pass fit another's. */
-    if (is_idr(&state->first))
-        state->picture.starts = 1;
-    else if (is_irap(&state->first))
-        state->picture.starts = 2;
-    else if (state->picture.type == 'I' && state->first.type < NAL_RADL_N)
-        state->picture.starts = 2;
+    /* Random access points are intra, too. At a CRA POC goes on from what is before, so that pictures of
+     * one pass fit another's. Leading pictures may be skipped, depending on what is before. */
+    state->picture.starts = state->picture.type == 'I' && !is_leading(&state->first);
     if (is_irap(&state->first))
         state->after_idr = is_idr(&state->first);
-    else if (state->is_first_packet || (state->after_idr && state->first.type >= NAL_RASL_N &&
-                                        state->first.type <= NAL_RASL_R))
+    else if (state->is_first_packet ||
+             (state->after_idr && state->first.type >= NAL_RASL_N && is_leading(&state->first)))
         return 0;
     if (is_idr(&state->first)) { /* all others are put out before it */
         state->picture_count = 0;
@@ -689,10 +651,10 @@ static int end(void *user, SparsePlainPicture *picture)
 }
 
 const SparsePlainCodec sparse_plain_hevc = {
-    .open = open_state,
+    .state_size = sizeof(State),
+    .open = read_sets,
     .may_be_cut = may_be_cut,
     .begin = begin,
     .add = add,
     .end = end,
-    .close = close_state,
 };

@@ -39,8 +39,8 @@ typedef struct SparsePlainPicture {
     int restarts; /* 1: it comes after all pictures before it, and POC starts anew */
     int depth;    /* pictures that may follow it in the order of display and come before it in
                      that of decoding, at most */
-    int starts;   /* 1: nothing before it need be known to read on from here; 2: but for what is
-                     in start, and pictures after it may lack references */
+    int starts; /* 1: with what is in start, which isn't needed if POC starts anew, slice headers
+                     can be read on from here; pictures after it may lack references */
     int is_reference;
     int64_t oldest; /* the first packet of those whose pictures are marked as references when it is
                        decoded; INT64_MAX: none is */
@@ -56,18 +56,18 @@ static inline void sparse_plain_add_type(SparsePlainPicture *picture, char type)
 }
 
 /*
- * One of these for each codec. open() takes what is in the sample entry, which must live longer:
- * 1, 0: not plain, or SPARSE_ERR_MEMORY. Then for each packet one begin(), one add() for each NAL
- * unit and one end(): 1, or 0: not plain, after which nothing may be called but close(). is_first: of
- * all packets.
+ * One of these for each codec, with a state of its own that begins as zeros. open() takes what is in
+ * the sample entry, which must live longer: 1, or 0: not plain. Then for each packet one begin(), one
+ * add() for each NAL unit and one end(): 1, or 0: not plain, after which nothing may be called.
+ * is_first: of all packets.
  */
 typedef struct SparsePlainCodec {
-    int (*open)(void **state, const AVCodecParameters *par);
+    size_t state_size;
+    int (*open)(void *state, const AVCodecParameters *par);
     int (*may_be_cut)(const uint8_t *nal); /* by the first byte: the head is enough */
     void (*begin)(void *state, int is_first);
     int (*add)(void *state, const SparsePlainNal *nal);
     int (*end)(void *state, SparsePlainPicture *picture);
-    void (*close)(void **state);
 } SparsePlainCodec;
 
 extern const SparsePlainCodec sparse_plain_h264, sparse_plain_hevc;
@@ -75,5 +75,15 @@ extern const SparsePlainCodec sparse_plain_h264, sparse_plain_hevc;
 /* Filler data (H.264 7.3.2.7, H.265 7.3.2.8) after so many bytes of header: nothing but 0xff before
  * the stop bit. */
 int sparse_plain_is_filler(const SparsePlainNal *nal, size_t header);
+
+/* Whether a message of SEI is harmless: its payloadType, and its payload. */
+typedef int SparsePlainMessage(int64_t type, const uint8_t *payload, int64_t size);
+
+/*
+ * Whether an SEI NAL unit (H.264 7.3.2.3, H.265 7.3.2.4), with so many bytes of header, is whole and all
+ * of its messages are harmless. is_harmless NULL: none is looked at.
+ */
+int sparse_plain_check_sei(const uint8_t *nal, size_t size, size_t header,
+                           SparsePlainMessage *is_harmless);
 
 #endif /* SPARSE_PLAIN_INTERNAL_H */
