@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "sparse.h"
 
 enum { MAX_FRAMES_PER_REQUEST = 5 };
@@ -35,12 +36,9 @@ typedef struct Tally {
 
 static uint32_t random_state;
 
-static uint32_t next_random(uint32_t below)
+static uint32_t below(uint32_t limit)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 17;
-    random_state ^= random_state << 5;
-    return random_state % below;
+    return next_random(&random_state) % limit;
 }
 
 static uint64_t hash_bytes(const uint8_t *data, size_t size)
@@ -253,10 +251,10 @@ static int check_file(const char *path, int format, long requests, SparsePool *p
         sparse_close(&fresh);
         for (long n = 0; n < requests; n++) {
             int64_t indices[MAX_FRAMES_PER_REQUEST];
-            size_t count = 1 + next_random(MAX_FRAMES_PER_REQUEST);
+            size_t count = 1 + below(MAX_FRAMES_PER_REQUEST);
 
             for (size_t i = 0; i < count; i++)
-                indices[i] = next_random((uint32_t)reference.count);
+                indices[i] = below((uint32_t)reference.count);
             if (n < 2) /* the first frame, the last */
                 indices[0] = n ? (int64_t)reference.count - 1 : 0;
             if (n == 3) /* a repeat */

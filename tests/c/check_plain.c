@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "plain.h"
 #include "reader.h"
 #include "sparse.h"
@@ -41,10 +42,9 @@ static uint32_t random_state;
 
 static uint32_t below(uint32_t limit)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 17;
-    random_state ^= random_state << 5;
-    return limit ? random_state % limit : 0;
+    uint32_t next = next_random(&random_state);
+
+    return limit ? next % limit : 0;
 }
 
 /* The numbers of a variant; never 0, from which no others would come. */
