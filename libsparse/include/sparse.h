@@ -432,7 +432,8 @@ typedef struct SparseTarget {
  * fails, the contents of all targets are undefined.
  *
  * width and height, when not 0, are the size the caller has made room for: a
- * frame of another size is SPARSE_ERR_UNSUPPORTED.
+ * frame of another size is SPARSE_ERR_UNSUPPORTED, and so are native planes of
+ * frames whose pixel formats differ.
  */
 SPARSE_API int sparse_get_frames(SparseReader *reader, const int64_t *indices, size_t count,
                                  int format, const SparseTarget *targets, int width, int height,

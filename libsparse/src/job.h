@@ -8,6 +8,8 @@
 #ifndef SPARSE_JOB_H
 #define SPARSE_JOB_H
 
+#include <stdatomic.h>
+
 #include "reader.h"
 
 #define SPARSE_NO_SLOT SIZE_MAX
@@ -19,6 +21,9 @@ typedef struct SparseRequest {
     int format;
     int width, height; /* as converted; 0: any */
     const SparseTransform *transform;
+    /* where a size is given, all frames have the pixel format of the one that comes first;
+     * AV_PIX_FMT_NONE until then */
+    atomic_int *pixel_format;
 } SparseRequest;
 
 enum SparseStepState {

@@ -4,11 +4,13 @@
  */
 #include "reader.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <libavutil/frame.h>
+#include <libavutil/pixfmt.h>
 
 #include "work.h"
 
@@ -332,8 +334,9 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
 {
     SparseJob *jobs = calloc(count + 1, sizeof(*jobs));
     Planned *planned = calloc(count + 1, sizeof(*planned));
+    atomic_int *pixel_formats = calloc(count + 1, sizeof(*pixel_formats));
     size_t begun = 0;
-    int ret = jobs && planned ? 0 : sparse_fail_memory(error);
+    int ret = jobs && planned && pixel_formats ? 0 : sparse_fail_memory(error);
 
     if (ret >= 0)
         ret = plan_items(items, count, planned, failed, error);
@@ -347,9 +350,11 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
             .width = item->width,
             .height = item->height,
             .transform = &item->reader->transform,
+            .pixel_format = &pixel_formats[begun],
         };
         const SparseLog *previous = sparse_log_enter(&item->reader->log);
 
+        atomic_init(&pixel_formats[begun], AV_PIX_FMT_NONE);
         *failed = begun;
         ret = sparse_job_begin(&jobs[begun], item->reader, planned[begun].plan, &request, error);
         sparse_log_leave(previous);
@@ -372,6 +377,7 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
         sparse_plan_free(&planned[i].plan);
     free(jobs);
     free(planned);
+    free(pixel_formats);
     return ret;
 }
 

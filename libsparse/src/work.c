@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <libavutil/frame.h>
+#include <libavutil/pixdesc.h>
 
 #include "av1_job.h"
 
@@ -40,13 +41,25 @@ typedef struct Worker {
 
 /* ---- Into the caller's memory ---- */
 
-static int check_size(const SparseRequest *request, const SparseLayout *layout, SparseError *error)
+/* Targets of one size are of one layout, of which only the size is known here. */
+static int check_layout(const SparseRequest *request, const AVFrame *frame,
+                        const SparseLayout *layout, SparseError *error)
 {
+    int first = AV_PIX_FMT_NONE;
+
     if ((request->width && request->width != layout->width) ||
         (request->height && request->height != layout->height))
         return sparse_fail(error, SPARSE_ERR_UNSUPPORTED, -1,
                            "it is %dx%d, not %dx%d as the others: the stream's size changes",
                            layout->width, layout->height, request->width, request->height);
+    if (layout->format == SPARSE_FORMAT_NATIVE && (request->width || request->height) &&
+        !atomic_compare_exchange_strong(request->pixel_format, &first, frame->format) &&
+        first != frame->format)
+        return sparse_fail(
+            error, SPARSE_ERR_UNSUPPORTED, -1,
+            "its samples are %s, not %s as others of the request: the stream's pixel "
+            "format changes",
+            layout->pixel_format, av_get_pix_fmt_name(first));
     return 0;
 }
 
@@ -84,7 +97,7 @@ int sparse_request_fill(const SparseRequest *request, SparseConverter *converter
                                     request->transform, &layout, error);
 
     if (ret >= 0)
-        ret = check_size(request, &layout, error);
+        ret = check_layout(request, frame, &layout, error);
     if (ret >= 0)
         ret = sparse_convert_frame(converter, frame, request->format, request->transform, done,
                                    error);

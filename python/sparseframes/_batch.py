@@ -191,7 +191,7 @@ def _requests(
     fetches: list[Fetch | None],
 ) -> Iterable[Request]:
     """What one reader is asked: one request for all items of the same size and form."""
-    by_size: dict[tuple[int, int, bool], Request] = {}
+    by_form: dict[tuple[int, int, str, bool], Request] = {}
     for k in group.items:
         try:
             indices = decoder._absolute(reader, wanted[k])
@@ -201,12 +201,12 @@ def _requests(
             raise _named(k, error) from error
         if not len(indices):
             continue
-        size = (fetch.width, fetch.height, is_planar(fetch.batch))
-        if size not in by_size:
-            by_size[size] = Request(reader, decoder._format, fetch.width, fetch.height, [], [])
-        by_size[size].indices.append(indices)
-        by_size[size].batches.append(fetch.batch)
-    return by_size.values()
+        form = (fetch.width, fetch.height, fetch.pixel_format, is_planar(fetch.batch))
+        if form not in by_form:
+            by_form[form] = Request(reader, decoder._format, fetch.width, fetch.height, [], [])
+        by_form[form].indices.append(indices)
+        by_form[form].batches.append(fetch.batch)
+    return by_form.values()
 
 
 def _culprit(group: _Group, wanted: Sequence[NDArray[np.int64]], error: BaseException) -> int:

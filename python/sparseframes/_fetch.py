@@ -22,12 +22,14 @@ class Fetch:
     Attributes:
         batch: what `Reader.get_frames` writes to.
         width, height: the size that there is room for.
+        pixel_format: that of all frames of the request.
         finish: called afterwards, returns the frames as the caller wants them.
     """
 
     batch: NDArray[Any]
     width: int
     height: int
+    pixel_format: str
     finish: Callable[[], FrameData]
 
 
@@ -65,7 +67,7 @@ def pixel_fetch(
             return cast("NDArray[np.uint8]", out)
         return cast("NDArray[np.uint8]", final.transpose(0, 3, 1, 2) if channels_first else final)
 
-    return Fetch(batch, layout.width, layout.height, finish)
+    return Fetch(batch, layout.width, layout.height, layout.pixel_format, finish)
 
 
 def native_fetch(count: int, layout: Layout, out: Any) -> Fetch:
@@ -90,7 +92,7 @@ def native_fetch(count: int, layout: Layout, out: Any) -> Fetch:
             np.copyto(target, values)
         return Planes(list(out), layout.pixel_format, layout.depth)
 
-    return Fetch(packed, layout.width, layout.height, finish)
+    return Fetch(packed, layout.width, layout.height, layout.pixel_format, finish)
 
 
 def _check_out(out: Any, shape: tuple[int, ...], dtype: Any = np.uint8) -> None:
