@@ -18,6 +18,7 @@ typedef struct SparseRun {
     int64_t start, end;
     int64_t checked; /* packets before this one agree with their times */
     int64_t flawed;  /* packets without a whole picture */
+    int misordered;  /* frames did not come out in the order of their times */
     FFSparseSnapshot after;
 } SparseRun;
 

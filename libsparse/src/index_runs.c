@@ -60,12 +60,64 @@ static void remove_run(SparseIndex *index, SparseRun *run)
     index->run_count--;
 }
 
+static int64_t pts_of(const SparseIndex *index, int64_t i)
+{
+    return sparse_source_packet(index->source, i).pts;
+}
+
 /* Whether picture i of a run is as one of the whole stream: it doesn't lack references because the
  * run begins late. */
 static int is_as_in_all(const SparseIndex *index, const SparseRun *run, int64_t i)
 {
     return !index->plain.kinds || !run->start || sparse_plain_type(&index->plain, i) == 'I' ||
            index->plain.oldest[i] >= run->start;
+}
+
+/* What a decoder puts out while packets from begin on are passed. */
+typedef struct Outputs {
+    const SparseIndex *index;
+    int64_t begin;
+    int64_t earliest; /* by its time, of the frames to look at */
+    int64_t last;     /* the picture put out last, or -1 */
+    int misordered;
+} Outputs;
+
+/* What leads the picture that a run begins with may lack references, and come out early for it. */
+static void begin_outputs(Outputs *outputs, const SparseRun *run)
+{
+    outputs->begin = run->end;
+    outputs->earliest =
+        run->start > 0 && run->end == run->start ? pts_of(outputs->index, run->start) : INT64_MIN;
+    outputs->last = -1;
+    outputs->misordered = 0;
+}
+
+/*
+ * A frame was put out: it comes after the last one by its time, and nothing that was passed
+ * lies between them. Pictures may be dropped (C.5.2.2 of HEVC, no_output_of_prior_pics_flag),
+ * or come out early when a buffer is full, whatever the container's times say.
+ */
+static int note_output(void *user, int64_t picture, const AVFrame *frame, SparseError *error)
+{
+    Outputs *outputs = user;
+    const SparseIndex *index = outputs->index;
+    /* as far back as a decoded picture buffer can hold what it has not put out */
+    int64_t oldest = index->at - 64 > outputs->begin ? index->at - 64 : outputs->begin;
+    int64_t after = outputs->earliest, pts;
+
+    if (picture < outputs->begin || picture >= index->packet_count)
+        return 0;
+    pts = pts_of(index, picture);
+    if (pts < outputs->earliest)
+        return 0;
+    if (outputs->last >= 0) {
+        after = pts_of(index, outputs->last) + 1;
+        outputs->misordered |= pts < after;
+    }
+    for (int64_t i = oldest; i <= index->at && !outputs->misordered; i++)
+        outputs->misordered = i != picture && pts_of(index, i) >= after && pts_of(index, i) < pts;
+    outputs->last = picture;
+    return 0;
 }
 
 /* Pass from the run's end over the packets before end. */
@@ -78,6 +130,7 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
     /* what pictures lack because the run begins late is no fault of the stream */
     const SparseLog *log = is_late ? sparse_log_enter(NULL) : NULL;
     FFSparseSnapshot after;
+    Outputs outputs = {.index = index};
     int64_t flawed = run->flawed;
     int ret = 0;
 
@@ -85,11 +138,13 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
         ret = sparse_pool_decoder(index->pool, index->source, &index->decoder, error);
     if (ret >= 0)
         ret = sparse_decoder_reposition(index->decoder, state, error);
+    begin_outputs(&outputs, run);
     for (int64_t i = run->end; i < end && ret >= 0; i++) {
-        ret = sparse_index_scan(index, i, NULL, NULL, error);
+        ret = sparse_index_scan(index, i, index->plain.kinds ? NULL : note_output, &outputs, error);
         if (ret == SPARSE_READ_MORE) { /* from where this pass began */
             sparse_index_read_more(index);
             run->flawed = flawed;
+            begin_outputs(&outputs, run);
             ret = sparse_decoder_reposition(index->decoder, state, error);
             i = run->end - 1;
             continue;
@@ -113,6 +168,7 @@ static int pass(SparseIndex *index, SparseRun *run, const FFSparseSnapshot *stat
     ff_sparse_snapshot_unref(&run->after);
     run->after = after;
     run->end = end;
+    run->misordered |= outputs.misordered;
     return 0;
 }
 
@@ -206,11 +262,6 @@ static FFSparseSnapshot start_state(const SparseIndex *index, int64_t start)
     return state;
 }
 
-static int64_t pts_of(const SparseIndex *index, int64_t i)
-{
-    return sparse_source_packet(index->source, i).pts;
-}
-
 /*
  * Whether the frames of a run come in the order that their times say, one for
  * each packet. Pictures are compared with those before them since the last
@@ -219,6 +270,8 @@ static int64_t pts_of(const SparseIndex *index, int64_t i)
  */
 static int times_agree(const SparseIndex *index, SparseRun *run)
 {
+    if (run->misordered)
+        return 0;
     for (int64_t i = run->checked; i < run->end; i++) {
         const SparsePicture *picture = &index->pictures[i].facts;
         int64_t oldest = i - 32 > run->start ? i - 32 : run->start;
@@ -229,7 +282,8 @@ static int times_agree(const SparseIndex *index, SparseRun *run)
             picture->flags &
                 (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
                  FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
-                 FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST))
+                 FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST |
+                 FF_SPARSE_REPORT_DISCARDED))
             return 0;
         /* With references missing the DPB may overflow, and pictures are put out early. Those
          * that lead the start of a run lack theirs here, but not in a linear decode. */
@@ -323,8 +377,9 @@ static SparseRun *make_run(SparseIndex *index, int64_t start, int64_t end, Spars
 
 /*
  * The end of the packets to look at for packet target, as far as a decoded picture buffer
- * can reorder: those of its segment, and later ones that are shown before it. Should one
- * of them give no frame, or not come where its time says, the container's numbering is off.
+ * can reorder: those of its segment and the one that begins the next, and later ones that are
+ * shown before it. Should one of them give no frame, or not come where its time says, the
+ * container's numbering is off.
  */
 static int64_t end_of_view(const SparseIndex *index, int64_t target)
 {
@@ -334,9 +389,12 @@ static int64_t end_of_view(const SparseIndex *index, int64_t target)
     if (index->plain.kinds)
         return end; /* all of them have been looked at */
     for (int64_t i = target + 1; i < index->packet_count && i - target <= 32; i++) {
-        if (sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY)
+        const int is_next_key =
+            same_segment && sparse_source_packet(index->source, i).flags & SPARSE_PACKET_KEY;
+
+        if (is_next_key) /* it may have pictures dropped that wait for output */
             same_segment = 0;
-        if (same_segment || pts_of(index, i) < pts_of(index, target))
+        if (same_segment || is_next_key || pts_of(index, i) < pts_of(index, target))
             end = i + 1;
     }
     return end;
