@@ -129,6 +129,8 @@ def own_figures(clips: list[Clip], quick: bool, stages: Stages) -> dict[str, Any
     groups = ("native-h264", "native-hevc", "ddra", "lerobot", "av1-long")
     paths = [str(clip.path) for clip in clips if clip.group in groups]
     figures["saved"] = stages.once("saved", lambda: own.measure("saved", paths=paths))
+    native = files("native-h264", "native-hevc")["paths"]
+    figures["warm"] = stages.once("warm", lambda: own.measure("warm", paths=native))
     return figures
 
 

@@ -221,20 +221,14 @@ class Bars:
     # -- of this project alone --------------------------------------------------------------
 
     def _overheads(self) -> list[Bar]:
-        costs = self.own.get("requests", {}).get("costs", [])
-        ratios = [
-            (cost["requests"][pattern]["ratio_of_those"], cost["file"], pattern)
-            for cost in costs
-            for pattern in cost["requests"]
-            if pattern != "all"
-        ]
-        worst = max(ratios, default=None)
-        middle = statistics.median(r[0] for r in ratios) if ratios else math.nan
-        note = f"{worst[1]}, {worst[2]}; median of all {middle:.3f}" if worst else "not measured"
+        figures = self.own.get("warm", {"error": "not measured"})
+        note = figures.get("error", "")
+        if not note:
+            note = f"{figures['where']}; median of all {figures['median']:.3f}"
         bars = [
             Bar(
                 "warm request / (its pictures' own linear decode + conversion), worst",
-                worst[0] if worst else None,
+                figures.get("worst"),
                 1.08,
                 at_most=True,
                 note=note,
@@ -271,6 +265,8 @@ class Bars:
     ) -> Bar:
         figures = self.own.get(measurement, {"error": "not measured"})
         note = figures.get("error", "")
+        if "other" in figures:
+            note = f"{figures['other']['ratio']:.3f} with other frames in the second epoch"
         if "load_average" in figures:
             note = f"load average {figures['load_average']:.1f} before"
         return Bar(name, figures.get(what), goal, at_most, note=note)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 import sparseframes
+from bench.memory import resident
 from bench.patterns import FOUR, PATTERNS
-from bench.request_cost import resident
 from sparseframes.errors import UnsupportedError
 
 
@@ -39,28 +39,43 @@ def _requests(paths: list[str], frames: list[int], rounds: int, seed: int) -> li
 
 
 def epochs(paths: list[str], frames: list[int], rounds: int, repeats: int) -> dict[str, Any]:
-    """CPU time of a first and a second epoch over the same files, with other requests in each.
+    """CPU time of a first and a second epoch over the same files.
 
-    Files are opened for each request and closed after it, as data loaders do it. The pictures
-    that are kept are thrown away before each first epoch.
+    The second one has the first one's samples in another order, as a map-style data set gives
+    them, or other random frames of the same files, as random clips do. Files are opened for each
+    request and closed after it, as data loaders do it. The pictures that are kept are thrown away
+    before each first epoch.
     """
-    pairs, hits = [], 0
-    for repeat in range(repeats):
-        sparseframes.set_cache_budget(256 << 20)
-        sparseframes.clear_cache()
-        spent = []
-        for epoch in range(2):
-            samples = _requests(paths, frames, rounds, 100 * repeat + epoch)
-            begun = time.process_time()
-            for path, indices in samples:
-                with sparseframes.VideoDecoder(path) as decoder:
-                    decoder.get_frames_at(indices)
-                    if epoch:
-                        hits += decoder.stats.pictures_from_cache
-            spent.append(time.process_time() - begun)
-        pairs.append(spent)
-    ratios = [first / second for first, second in pairs]
-    return {"ratio": statistics.median(ratios), "ratios": ratios, "seconds": pairs, "hits": hits}
+    kinds: dict[str, dict[str, Any]] = {}
+    for kind in ("same", "other"):
+        pairs, hits = [], 0
+        for repeat in range(repeats):
+            sparseframes.set_cache_budget(256 << 20)
+            sparseframes.clear_cache()
+            samples = _requests(paths, frames, rounds, 100 * repeat)
+            spent = []
+            for epoch in range(2):
+                if epoch and kind == "same":
+                    order = np.random.default_rng(repeat).permutation(len(samples))
+                    samples = [samples[k] for k in order]
+                elif epoch:
+                    samples = _requests(paths, frames, rounds, 100 * repeat + 1)
+                begun = time.process_time()
+                for path, indices in samples:
+                    with sparseframes.VideoDecoder(path) as decoder:
+                        decoder.get_frames_at(indices)
+                        if epoch:
+                            hits += decoder.stats.pictures_from_cache
+                spent.append(time.process_time() - begun)
+            pairs.append(spent)
+        ratios = [first / second for first, second in pairs]
+        kinds[kind] = {
+            "ratio": statistics.median(ratios),
+            "ratios": ratios,
+            "seconds": pairs,
+            "hits": hits,
+        }
+    return {**kinds["same"], "other": kinds["other"]}
 
 
 def threads(paths: list[str], frames: list[int], repeats: int) -> dict[str, Any]:
@@ -126,11 +141,39 @@ def saved(paths: list[str]) -> dict[str, Any]:
     }
 
 
+def warm(paths: list[str]) -> dict[str, Any]:
+    """A warm request / (its pictures' own linear decode + conversion), by file and pattern.
+
+    build/tests/request_times takes both in turns, in one process and without Python's share.
+    """
+    program = Path(__file__).resolve().parent.parent / "build" / "tests" / "request_times"
+    if not program.exists():
+        raise RuntimeError("build/tests/request_times is not there: make build")
+    result = subprocess.run([str(program), *paths], capture_output=True, text=True, check=True)
+    ratios: dict[str, dict[str, float]] = {}
+    for line in result.stdout.splitlines():
+        if ": conversion" in line:
+            of_file = ratios.setdefault(Path(line.partition(": conversion")[0]).name, {})
+        elif ", ratio " in line:
+            of_file[line.split()[0]] = float(line.rpartition(", ratio ")[2])
+    flat = [
+        (ratio, file, pattern) for file, row in ratios.items() for pattern, ratio in row.items()
+    ]
+    worst, file, pattern = max(flat)
+    return {
+        "worst": worst,
+        "where": f"{file}, {pattern}",
+        "median": statistics.median(ratio for ratio, _, _ in flat),
+        "ratios": ratios,
+    }
+
+
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "epochs": epochs,
     "threads": threads,
     "readers": readers,
     "saved": saved,
+    "warm": warm,
 }
 
 

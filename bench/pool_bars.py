@@ -7,7 +7,6 @@ file of its own), threads (decode_batch in one thread and in two).
 from __future__ import annotations
 
 import json
-import resource
 import shutil
 import statistics
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.memory import resident
 from bench.patterns import PATTERNS
 from sparseframes import (
     VideoDecoder,
@@ -66,14 +66,9 @@ def epochs(paths: list[str]) -> dict[str, Any]:
     return results
 
 
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
-
-
 def memory(paths: list[str]) -> dict[str, Any]:
     """Resident MiB with 100 readers of 100 files open, after a request of ten frames to each."""
-    start = _resident()
+    start = resident() / 2**20
     with tempfile.TemporaryDirectory() as folder:
         copies = []
         for k in range(READERS):
@@ -86,7 +81,7 @@ def memory(paths: list[str]) -> dict[str, Any]:
             decoder = VideoDecoder(path)
             decoder.get_frames_at(PATTERNS["contiguous"](rng, len(decoder)))
             opened.append(decoder)
-        after = _resident()
+        after = resident() / 2**20
         info = cache_info()
         for decoder in opened:
             decoder.close()

@@ -8,7 +8,6 @@ too.
 
 from __future__ import annotations
 
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import av
 import numpy as np
 
 from bench import patterns
+from bench.memory import resident
 from bench.patterns import Pattern
 from sparseframes import VideoDecoder
 from sparseframes._binding import Reader
@@ -210,11 +210,6 @@ def measure_bytes(path: Path, index: str, seed: int) -> Bytes:
     closure = reader.stats()["source_bytes"] - planned
     reader.close()
     return Bytes(path.name, index, path.stat().st_size, opened, planned - opened, closure)
-
-
-def resident() -> int:
-    """Resident bytes of this process now."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def measure_memory(path: Path, requests: int, seed: int) -> dict[str, float]:
