@@ -23,6 +23,8 @@ FRAMES = 24
 H264: list[tuple[str, str, dict[str, Any]]] = [
     ("weights", "yuv420p", {"weightp": 2, "bframes": 0, "ref": 4}),
     ("weights-b", "yuv420p", {"weightp": 2, "bframes": 3, "ref": 4, "weightb": 1}),
+    ("small", "yuv420p", {"partitions": "all", "subme": 8, "bframes": 0, "qp": 30}),
+    ("small-b", "yuv420p", {"partitions": "all", "subme": 8, "bframes": 3, "qp": 34}),
     ("cavlc", "yuv420p", {"weightp": 2, "cabac": 0, "8x8dct": 1}),
     ("cavlc-4x4", "yuv420p", {"cabac": 0, "8x8dct": 0}),
     ("cabac-4x4", "yuv420p", {"8x8dct": 0, "bframes": 2, "direct": "temporal"}),
@@ -53,14 +55,21 @@ HEVC: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def still_picture(number: int, width: int, height: int) -> np.ndarray:
-    """RGB [H, W, 3]: a texture that stands still but for two blocks, and fades now and then."""
-    texture = np.random.default_rng(5).integers(0, 60, (height // 8 + 1, width // 8 + 1, 3))
+    """RGB [H, W, 3]: a texture that stands still but for blocks, and fades now and then."""
+    random = np.random.default_rng(5)
+    texture = random.integers(0, 60, (height // 8 + 1, width // 8 + 1, 3))
     image = np.kron(texture, np.ones((8, 8, 1)))[:height, :width] + np.arange(width)[:, None] / 2
     left, top = 3 * number % (width - 32), number * 5 // 2 % (height - 16)
     image[top : top + 16, left : left + 32] = (200, 90, 30 + number)
     image[height - 16 :, : 2 * number + 8] += 40
-    if number % 12 >= 6:
-        image = image * (1 - 0.05 * (number % 12 - 5)) + 2 * (number % 12)
+    # specks, for prediction units of all sizes
+    for x, y, across, down in random.integers(0, 200, (40, 4)):
+        x, y = (x + across % 5 * number) % (width - 5), (y + down % 3 * number) % (height - 5)
+        image[y : y + 5, x : x + 5] = (across, down, 128)
+    if number % 12 >= 9:  # to be predicted with a weight
+        image = image * (1 - 0.05 * (number % 12 - 8))
+    elif number % 12 >= 6:  # with an offset alone
+        image += 3 * (number % 12 - 5)
     return np.clip(image, 0, 255).astype(np.uint8)
 
 
