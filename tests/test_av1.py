@@ -16,6 +16,7 @@ import av
 import media
 import numpy as np
 import pytest
+from os_threads import count_threads, settled
 
 import sparseframes
 from sparseframes import VideoDecoder
@@ -333,10 +334,6 @@ def test_a_batch_meets_a_damaged_header(damaged_header: Path, frames: tuple[int,
 # -- threads --------------------------------------------------------------------------------------
 
 
-def count_threads() -> int:
-    return sum(1 for _ in Path("/proc/self/task").iterdir())
-
-
 def peak_threads(work: Callable[[], object]) -> int:
     """The most threads beyond those from before, while work runs."""
     before, most, done = count_threads(), 0, threading.Event()
@@ -371,7 +368,7 @@ def test_dav1d_threads(count: int, streams: Callable[[str], Path]) -> None:
         # one thread is the caller's own
         assert most <= (count if count > 1 else 0)
     # none waits for another decoder
-    assert count_threads() == before
+    assert settled(before)
 
 
 def test_threads_over_groups(streams: Callable[[str], Path]) -> None:

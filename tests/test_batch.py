@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from os_threads import TASKS, count_threads, settled
 
 from sparseframes import VideoDecoder, cache_info, clear_cache, decode_batch, errors
 
@@ -162,34 +163,21 @@ def test_bad_threads(clip: Clip, threads: int) -> None:
         decode_batch([(clip("pyramid.mp4"), [0])], threads=threads)
 
 
-def tasks() -> int:
-    return len(list(Path("/proc/self/task").iterdir()))
-
-
-def settled(count: int) -> bool:
-    """Whether so many threads are left, once those that have been joined are gone."""
-    for _ in range(200):
-        if tasks() == count:
-            return True
-        time.sleep(0.01)
-    return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads can't be counted")
+@pytest.mark.skipif(not TASKS.is_dir(), reason="threads can't be counted")
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_no_more_threads_than_asked(clip: Clip, threads: int) -> None:
     paths = [clip(name) for name in NAMES]
     decoders = [VideoDecoder(path, threads=threads) for path in paths]
     for decoder in decoders:
         decoder.build_index()
-    before = tasks()
+    before = count_threads()
     most = 0
     stop = threading.Event()
 
     def watch() -> None:
         nonlocal most
         while not stop.is_set():
-            most = max(most, tasks())
+            most = max(most, count_threads())
             time.sleep(0)
 
     watcher = threading.Thread(target=watch)
@@ -212,9 +200,9 @@ def test_no_more_threads_than_asked(clip: Clip, threads: int) -> None:
     assert settled(before)
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads can't be counted")
+@pytest.mark.skipif(not TASKS.is_dir(), reason="threads can't be counted")
 def test_no_thread_is_left_after_opening(clip: Clip, tmp_path: Path) -> None:
-    before = tasks()
+    before = count_threads()
     items: list[tuple[object, list[int]]] = [(clip(name), [3]) for name in NAMES]
     decode_batch(items, threads=4)
     assert settled(before)
