@@ -117,6 +117,17 @@ class Parts:
         envelope = self.envelope[:16] + struct.pack("<QII", size, len(packed), 0) + bytes(16)
         return sign(envelope + packed + body)
 
+    def unmarked(self) -> Iterator[tuple[int, bytes]]:
+        """Small bytes of the blocks as zero, such as those that say which fields of a picture are
+        references; and about which packet each is of."""
+        for number, block in enumerate(self.blocks):
+            for at, value in enumerate(block):
+                if 0 < value < 8:
+                    data = block[:at] + b"\0" + block[at + 1 :]
+                    others = [*self.blocks[:number], data, *self.blocks[number + 1 :]]
+                    packet = BLOCK * number + BLOCK * at // len(block)
+                    yield packet, Parts(self.envelope, self.head, others).index()
+
     def variants(self, seed: int, step: int = 1) -> Iterator[bytes]:
         """Each byte of the head and of the blocks in its turn (or every step-th) with another
         value: a bit turned, or a number of the shortest or longest kind."""

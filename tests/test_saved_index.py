@@ -288,6 +288,20 @@ def test_forged_ones_do_no_harm(clip: Clip, name: str) -> None:
         assert [media.number_of(decoder[k]) for k in (3, 40, 77)] == [3, 40, 77]
 
 
+def test_marking_that_cannot_be(clip: Clip) -> None:
+    """A picture that stands in a list of references, marked as none, was released under it."""
+    path = clip("onekey.mp4")
+    refused = 0
+    for packet, variant in forge.Parts.of(save(path), 90).unmarked():
+        try:
+            with VideoDecoder(path, saved_index=variant, on_stale="refuse") as decoder:
+                around = range(max(0, packet - 4), min(packet + 5, len(decoder)))
+                decoder.get_frames_at(list(around))
+        except SparseError:
+            refused += 1
+    assert refused > 100
+
+
 @pytest.mark.parametrize("name", ["pyramid.ts", "av1_annexb.obu"])
 def test_packets_that_are_said_to_stand_in_the_file(clip: Clip, name: str) -> None:
     """Of an index whose packets don't: the demuxer isn't there to give them."""
