@@ -103,19 +103,22 @@ static int note_output(void *user, int64_t picture, const AVFrame *frame, Sparse
     const SparseIndex *index = outputs->index;
     /* as far back as a decoded picture buffer can hold what it has not put out */
     int64_t oldest = index->at - 64 > outputs->begin ? index->at - 64 : outputs->begin;
-    int64_t after = outputs->earliest, pts;
+    const int is_first = outputs->last < 0;
+    int64_t before, pts;
 
     if (picture < outputs->begin || picture >= index->packet_count)
         return 0;
     pts = pts_of(index, picture);
     if (pts < outputs->earliest)
         return 0;
-    if (outputs->last >= 0) {
-        after = pts_of(index, outputs->last) + 1;
-        outputs->misordered |= pts < after;
+    before = is_first ? outputs->earliest : pts_of(index, outputs->last);
+    if (!is_first && pts <= before)
+        outputs->misordered = 1;
+    for (int64_t i = oldest; i <= index->at && !outputs->misordered; i++) {
+        int64_t other = pts_of(index, i);
+
+        outputs->misordered = other < pts && (is_first ? other >= before : other > before);
     }
-    for (int64_t i = oldest; i <= index->at && !outputs->misordered; i++)
-        outputs->misordered = i != picture && pts_of(index, i) >= after && pts_of(index, i) < pts;
     outputs->last = picture;
     return 0;
 }
