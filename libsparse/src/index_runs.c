@@ -282,11 +282,10 @@ static int times_agree(const SparseIndex *index, SparseRun *run)
         if (!is_as_in_all(index, run, i))
             continue;
         if (picture->picture != i ||
-            picture->flags &
-                (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
-                 FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
-                 FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR | FF_SPARSE_REPORT_LOST |
-                 FF_SPARSE_REPORT_DISCARDED))
+            picture->flags & (FF_SPARSE_REPORT_SEVERAL | FF_SPARSE_REPORT_NO_OUTPUT |
+                              FF_SPARSE_REPORT_SECOND_FIELD | FF_SPARSE_REPORT_FIRST_FIELD |
+                              FF_SPARSE_REPORT_EOS | FF_SPARSE_REPORT_ERROR |
+                              FF_SPARSE_REPORT_LOST | FF_SPARSE_REPORT_DISCARDED))
             return 0;
         /* With references missing the DPB may overflow, and pictures are put out early. Those
          * that lead the start of a run lack theirs here, but not in a linear decode. */
