@@ -285,6 +285,7 @@ int sparse_reader_frames_linear(SparseReader *reader, const struct SparseRequest
 typedef struct Planned {
     SparsePlan *plan; /* NULL when the reader decodes linearly, which may turn out just here */
     unsigned orders;
+    atomic_int pixel_format; /* SparseRequest.pixel_format */
 } Planned;
 
 static int plan_item(const SparseBatchItem *item, Planned *planned, SparseError *error)
@@ -334,9 +335,8 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
 {
     SparseJob *jobs = calloc(count + 1, sizeof(*jobs));
     Planned *planned = calloc(count + 1, sizeof(*planned));
-    atomic_int *pixel_formats = calloc(count + 1, sizeof(*pixel_formats));
     size_t begun = 0;
-    int ret = jobs && planned && pixel_formats ? 0 : sparse_fail_memory(error);
+    int ret = jobs && planned ? 0 : sparse_fail_memory(error);
 
     if (ret >= 0)
         ret = plan_items(items, count, planned, failed, error);
@@ -350,11 +350,11 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
             .width = item->width,
             .height = item->height,
             .transform = &item->reader->transform,
-            .pixel_format = &pixel_formats[begun],
+            .pixel_format = &planned[begun].pixel_format,
         };
         const SparseLog *previous = sparse_log_enter(&item->reader->log);
 
-        atomic_init(&pixel_formats[begun], AV_PIX_FMT_NONE);
+        atomic_init(&planned[begun].pixel_format, AV_PIX_FMT_NONE);
         *failed = begun;
         ret = sparse_job_begin(&jobs[begun], item->reader, planned[begun].plan, &request, error);
         sparse_log_leave(previous);
@@ -377,7 +377,6 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
         sparse_plan_free(&planned[i].plan);
     free(jobs);
     free(planned);
-    free(pixel_formats);
     return ret;
 }
 
