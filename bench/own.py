@@ -23,6 +23,7 @@ import numpy as np
 import sparseframes
 from bench.memory import resident
 from bench.patterns import FOUR, PATTERNS
+from bench.profile import PROGRAM
 from sparseframes.errors import UnsupportedError
 
 
@@ -46,36 +47,39 @@ def epochs(paths: list[str], frames: list[int], rounds: int, repeats: int) -> di
     request and closed after it, as data loaders do it. The pictures that are kept are thrown away
     before each first epoch.
     """
-    kinds: dict[str, dict[str, Any]] = {}
-    for kind in ("same", "other"):
-        pairs, hits = [], 0
-        for repeat in range(repeats):
-            sparseframes.set_cache_budget(256 << 20)
-            sparseframes.clear_cache()
-            samples = _requests(paths, frames, rounds, 100 * repeat)
-            spent = []
-            for epoch in range(2):
-                if epoch and kind == "same":
-                    order = np.random.default_rng(repeat).permutation(len(samples))
-                    samples = [samples[k] for k in order]
-                elif epoch:
-                    samples = _requests(paths, frames, rounds, 100 * repeat + 1)
-                begun = time.process_time()
-                for path, indices in samples:
-                    with sparseframes.VideoDecoder(path) as decoder:
-                        decoder.get_frames_at(indices)
-                        if epoch:
-                            hits += decoder.stats.pictures_from_cache
-                spent.append(time.process_time() - begun)
-            pairs.append(spent)
-        ratios = [first / second for first, second in pairs]
-        kinds[kind] = {
-            "ratio": statistics.median(ratios),
-            "ratios": ratios,
-            "seconds": pairs,
-            "hits": hits,
-        }
+    kinds = {kind: _two_epochs(kind, paths, frames, rounds, repeats) for kind in ("same", "other")}
     return {**kinds["same"], "other": kinds["other"]}
+
+
+def _two_epochs(
+    kind: str, paths: list[str], frames: list[int], rounds: int, repeats: int
+) -> dict[str, Any]:
+    pairs, hits = [], 0
+    for repeat in range(repeats):
+        sparseframes.set_cache_budget(256 << 20)
+        sparseframes.clear_cache()
+        first = _requests(paths, frames, rounds, 100 * repeat)
+        if kind == "same":
+            order = np.random.default_rng(repeat).permutation(len(first))
+            second = [first[k] for k in order]
+        else:
+            second = _requests(paths, frames, rounds, 100 * repeat + 1)
+        before, _ = _epoch(first)
+        after, kept = _epoch(second)
+        pairs.append([before, after])
+        hits += kept
+    ratios = [first / second for first, second in pairs]
+    return {"ratio": statistics.median(ratios), "ratios": ratios, "seconds": pairs, "hits": hits}
+
+
+def _epoch(samples: list[Any]) -> tuple[float, int]:
+    """CPU seconds of the samples, and pictures that had been kept."""
+    hits, begun = 0, time.process_time()
+    for path, indices in samples:
+        with sparseframes.VideoDecoder(path) as decoder:
+            decoder.get_frames_at(indices)
+            hits += decoder.stats.pictures_from_cache
+    return time.process_time() - begun, hits
 
 
 def threads(paths: list[str], frames: list[int], repeats: int) -> dict[str, Any]:
@@ -146,10 +150,9 @@ def warm(paths: list[str]) -> dict[str, Any]:
 
     build/tests/request_times takes both in turns, in one process and without Python's share.
     """
-    program = Path(__file__).resolve().parent.parent / "build" / "tests" / "request_times"
-    if not program.exists():
+    if not PROGRAM.exists():
         raise RuntimeError("build/tests/request_times is not there: make build")
-    result = subprocess.run([str(program), *paths], capture_output=True, text=True, check=True)
+    result = subprocess.run([str(PROGRAM), *paths], capture_output=True, text=True, check=True)
     ratios: dict[str, dict[str, float]] = {}
     for line in result.stdout.splitlines():
         if ": conversion" in line:
