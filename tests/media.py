@@ -115,13 +115,14 @@ def encode(
     container_options: dict[str, str] | None = None,
     start: int = 0,
     intra: Collection[int] = (),
+    draw: Callable[[int, int, int], np.ndarray] = picture,
     **options: str,
 ) -> None:
     """Encode pictures; pts in 1/30 s. The places in intra become I pictures, perhaps no IDR."""
     if encoder == "libx265":
         options["x265-params"] = "log-level=none:" + options.get("x265-params", "keyint=30")
     with av.open(str(path), "w", options=container_options or {}) as container:
-        add_video(container, encoder, numbers, size, pix_fmt, pts, start, options, intra)()
+        add_video(container, encoder, numbers, size, pix_fmt, pts, start, options, intra, draw)()
 
 
 def add_video(
@@ -134,6 +135,7 @@ def add_video(
     start: int,
     options: dict[str, str],
     intra: Collection[int] = (),
+    draw: Callable[[int, int, int], np.ndarray] = picture,
 ) -> Callable[[], None]:
     """Add a stream; the returned function writes it."""
     stream = container.add_stream(encoder, rate=FPS, options=options)
@@ -144,7 +146,7 @@ def add_video(
 
     def write() -> None:
         for k, number in enumerate(numbers):
-            frame = av.VideoFrame.from_ndarray(picture(number, *size), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(draw(number, *size), format="rgb24")
             frame = frame.reformat(format=pix_fmt)
             frame.pts = start + (k if pts is None else pts[k])
             frame.time_base = Fraction(1, FPS)

@@ -7,11 +7,10 @@ come in all kinds.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import av
+import media
 import numpy as np
 import pytest
 
@@ -74,22 +73,16 @@ def still_picture(number: int, width: int, height: int) -> np.ndarray:
 
 
 def encode(path: Path, encoder: str, pix_fmt: str, params: dict[str, Any]) -> None:
-    size = (200, 136)  # neither a multiple of a CTB
     settings = ":".join(f"{key}={value}" for key, value in {"keyint": 250, **params}.items())
-    name = "x264-params" if encoder == "libx264" else "x265-params"
-    if encoder == "libx265":
-        settings += ":log-level=none"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(encoder, rate=25, options={name: settings})
-        stream.width, stream.height = size
-        stream.pix_fmt = pix_fmt
-        stream.codec_context.thread_count = 1
-        for k in range(FRAMES):
-            frame = av.VideoFrame.from_ndarray(still_picture(k, *size), format="rgb24")
-            frame = frame.reformat(format=pix_fmt)
-            frame.pts, frame.time_base = k, Fraction(1, 25)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
+    media.encode(
+        path,
+        encoder,
+        numbers=range(FRAMES),
+        size=(200, 136),  # neither a multiple of a CTB
+        pix_fmt=pix_fmt,
+        draw=still_picture,
+        **{f"{encoder[3:]}-params": settings},
+    )
 
 
 @pytest.mark.parametrize(
