@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 BLOCK = 64
 """packets of a block"""
@@ -126,6 +127,24 @@ class Parts:
                     data = block[:at] + b"\0" + block[at + 1 :]
                     others = [*self.blocks[:number], data, *self.blocks[number + 1 :]]
                     packet = BLOCK * number + BLOCK * at // len(block)
+                    yield packet, Parts(self.envelope, self.head, others).index()
+
+    def grayed(self) -> Iterator[tuple[int, bytes]]:
+        """Two entries of a snapshot, both new in it, called mid-gray pictures, as they follow a
+        byte that has its highest bit set; and about which packet each is of."""
+        for number, block in enumerate(self.blocks):
+            # an even number is so many pairs of packets back
+            places = [
+                at + 1
+                for at in range(len(block) - 1)
+                if 128 <= block[at] < 192 and block[at + 1] in range(2, 32, 2)
+            ]
+            for first, second in pairwise(places):
+                if second - first < 16:
+                    data = bytearray(block)
+                    data[first] = data[second] = 5
+                    others = [*self.blocks[:number], bytes(data), *self.blocks[number + 1 :]]
+                    packet = BLOCK * number + BLOCK * first // len(block)
                     yield packet, Parts(self.envelope, self.head, others).index()
 
     def variants(self, seed: int, step: int = 1) -> Iterator[bytes]:

@@ -19,7 +19,14 @@ import media
 import numpy as np
 import pytest
 
-from sparseframes import SavedIndexError, SavedIndexWarning, SourceError, VideoDecoder
+from sparseframes import (
+    SavedIndexError,
+    SavedIndexWarning,
+    SourceError,
+    VideoDecoder,
+    set_cache_budget,
+)
+from sparseframes._cache import DEFAULT_BUDGET
 from sparseframes.cli._app import run
 from sparseframes.errors import DecodeError, SparseError, UnsupportedError
 
@@ -264,7 +271,18 @@ def test_every_truncation_and_flip_is_refused(clip: Clip, name: str) -> None:
             VideoDecoder(path, saved_index=variant, on_stale="refuse")
 
 
-@pytest.mark.parametrize("name", ["onekey.mp4", "hevc_radl.mp4", "av1_pyramid.mp4", "av1_g2.mp4"])
+@pytest.fixture(params=[DEFAULT_BUDGET, 0])
+def _kept_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With pictures that earlier decoders have kept, and with all reconstructed anew."""
+    set_cache_budget(request.param)
+    yield
+    set_cache_budget(DEFAULT_BUDGET)
+
+
+@pytest.mark.usefixtures("_kept_or_not")
+@pytest.mark.parametrize(
+    "name", ["onekey.mp4", "mbaff.mp4", "hevc_radl.mp4", "av1_pyramid.mp4", "av1_g2.mp4"]
+)
 def test_forged_ones_do_no_harm(clip: Clip, name: str) -> None:
     """Under a hash that fits: refused, now or by a request, or frames of the right shape."""
     path = clip(name)
@@ -288,6 +306,7 @@ def test_forged_ones_do_no_harm(clip: Clip, name: str) -> None:
         assert [media.number_of(decoder[k]) for k in (3, 40, 77)] == [3, 40, 77]
 
 
+@pytest.mark.usefixtures("_kept_or_not")
 def test_marking_that_cannot_be(clip: Clip) -> None:
     """A picture that stands in a list of references, marked as none, was released under it."""
     path = clip("onekey.mp4")
@@ -300,6 +319,24 @@ def test_marking_that_cannot_be(clip: Clip) -> None:
         except SparseError:
             refused += 1
     assert refused > 100
+
+
+@pytest.mark.usefixtures("_kept_or_not")
+@pytest.mark.parametrize("name", ["pyramid.mp4", "slices.mp4", "mbaff.mp4"])
+def test_gray_pictures_that_are_none(clip: Clip, name: str) -> None:
+    """Of two in a snapshot, the second had samples but no motion, which direct prediction read."""
+    path = clip(name)
+    variants = list(forge.Parts.of(save(path), 90).grayed())
+    assert len(variants) > 30
+    refused = 0
+    for packet, variant in variants:
+        try:
+            with VideoDecoder(path, saved_index=variant, on_stale="refuse") as decoder:
+                around = range(max(0, packet - 8), min(packet + 9, len(decoder)))
+                decoder.get_frames_at(list(around))
+        except SparseError:
+            refused += 1
+    assert refused > 3
 
 
 @pytest.mark.parametrize("name", ["pyramid.ts", "av1_annexb.obu"])
