@@ -15,6 +15,9 @@
  *  - rows with room behind them. Some of swscale's x86 code leaves out or writes
  *    pixels after the last full block, depending on the distance of rows, so the
  *    distance is libavfilter's unless rows end with a block.
+ *
+ * The conversion of the most common formats is done by wider code of this library's own instead,
+ * with the same arithmetic.
  */
 #include "scale.h"
 
@@ -30,6 +33,7 @@
 #include <libswscale/swscale.h>
 
 #include "planar.h"
+#include "yuv_rgb.h"
 
 enum {
     /* Rows whose size and place are multiples of this are written directly: swscale's
@@ -49,6 +53,7 @@ typedef struct Key {
 struct SparseScaler {
     struct SwsContext *sws;
     Key key; /* of sws */
+    SparseYuvMatrix matrix; /* likewise */
     uint8_t *bounce;
     size_t bounce_size;
 };
@@ -199,6 +204,9 @@ static int open_sws(SparseScaler *scaler, const Key *key, SparseError *error)
         sws, matrix, src_range,
         key->dst_format == AV_PIX_FMT_RGB24 ? sws_getCoefficients(AVCOL_SPC_RGB) : matrix,
         dst_range, brightness, contrast, saturation);
+    sws_getColorspaceDetails(sws, &inverse, &src_range, &table, &dst_range, &brightness, &contrast,
+                             &saturation);
+    sparse_yuv_rgb_matrix(&scaler->matrix, matrix, src_range);
     scaler->sws = sws;
     scaler->key = *key;
     return SPARSE_OK;
@@ -257,6 +265,26 @@ static int by_rows(const Key *key)
             key->src_format == AV_PIX_FMT_YUV422P || key->src_format == AV_PIX_FMT_YUVJ422P);
 }
 
+/* What swscale would do row by row with code that has a wider twin here. */
+static void convert_rows(const SparseScaler *scaler, const AVFrame *frame, const SparseScaling *to)
+{
+    const int shift = av_pix_fmt_desc_get(frame->format)->log2_chroma_h;
+    const size_t width = (size_t)to->width;
+
+    for (int row = 0; row < to->height; row++) {
+        const uint8_t *y = frame->data[0] + (ptrdiff_t)row * frame->linesize[0];
+        const uint8_t *u = frame->data[1] + (ptrdiff_t)(row >> shift) * frame->linesize[1];
+        const uint8_t *v = frame->data[2] + (ptrdiff_t)(row >> shift) * frame->linesize[2];
+        uint8_t *out = to->data + (size_t)row * to->step;
+
+        if (to->plane_step)
+            sparse_yuv_rgb_row_planar(&scaler->matrix, y, u, v, out, out + to->plane_step,
+                                      out + 2 * to->plane_step, width);
+        else
+            sparse_yuv_rgb_row(&scaler->matrix, y, u, v, out, width);
+    }
+}
+
 static void put(const SparseScaling *to, const uint8_t *data, size_t step, int first, int count)
 {
     const int channels = to->format == AV_PIX_FMT_RGB24 ? 3 : 1;
@@ -294,6 +322,10 @@ int sparse_scale(SparseScaler *scaler, const AVFrame *frame, const SparseScaling
         ret = open_sws(scaler, &key, error);
     if (ret < 0)
         return ret;
+    if (by_rows(&key) && sparse_yuv_rgb_usable()) {
+        convert_rows(scaler, frame, to);
+        return SPARSE_OK;
+    }
     if (!to->plane_step && row % BLOCK == 0 && to->width % BLOCK == 0 && to->step % BLOCK == 0 &&
         (uintptr_t)to->data % BLOCK == 0)
         return scale(scaler, frame, 0, frame->height, to->data, (int)to->step, error);
