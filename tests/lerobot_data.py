@@ -143,6 +143,13 @@ def make_dataset(
 
 def encode(path: Path, numbers: list[int], encoder: str, options: dict[str, str]) -> None:
     """Encode the pictures of one episode; depth, for x265, with 12 bits and without loss."""
+    if encoder == "libsvtav1":
+        media.watched(_encode, path, numbers, encoder, options)
+    else:
+        _encode(path, numbers, encoder, options)
+
+
+def _encode(path: Path, numbers: list[int], encoder: str, options: dict[str, str]) -> None:
     if encoder == "libx265":
         frames = [depth_frame(number) for number in numbers]
         options = {"x265-params": "log-level=none:lossless=1"}

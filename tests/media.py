@@ -6,6 +6,7 @@ frame it was given without decoding the file a second time; see `number_of`.
 
 from __future__ import annotations
 
+import multiprocessing
 import struct
 from collections.abc import Callable, Collection, Iterable, Sequence
 from fractions import Fraction
@@ -121,8 +122,35 @@ def encode(
     """Encode pictures; pts in 1/30 s. The places in intra become I pictures, perhaps no IDR."""
     if encoder == "libx265":
         options["x265-params"] = "log-level=none:" + options.get("x265-params", "keyint=30")
+    video = (encoder, numbers, size, pix_fmt, pts, start, options, intra, draw)
+    if encoder == "libsvtav1":
+        watched(_write_video, path, container_options, *video)
+    else:
+        _write_video(path, container_options, *video)
+
+
+def _write_video(path: Path, container_options: dict[str, str] | None, *video: Any) -> None:
     with av.open(str(path), "w", options=container_options or {}) as container:
-        add_video(container, encoder, numbers, size, pix_fmt, pts, start, options, intra, draw)()
+        add_video(container, *video)()
+
+
+def watched(function: Callable[..., None], *arguments: Any) -> None:
+    """Call it in a process of its own, again if it doesn't come to an end.
+
+    SVT-AV1's threads have been seen to wait for one another for ever, once in some thousand
+    encodes.
+    """
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+    for _ in range(3):
+        process = processes.Process(target=function, args=arguments)
+        process.start()
+        process.join(60)
+        if process.exitcode is not None:
+            break
+        process.kill()
+        process.join()
+    assert process.exitcode == 0, f"{function.__name__}: exit status {process.exitcode}"
 
 
 def add_video(
@@ -138,6 +166,9 @@ def add_video(
     draw: Callable[[int, int, int], np.ndarray] = picture,
 ) -> Callable[[], None]:
     """Add a stream; the returned function writes it."""
+    if encoder == "libsvtav1":
+        few_threads = [options.get("svtav1-params"), "lp=1"]
+        options = {**options, "svtav1-params": ":".join(filter(None, few_threads))}
     stream = container.add_stream(encoder, rate=FPS, options=options)
     stream.width, stream.height = size
     stream.pix_fmt = pix_fmt
