@@ -84,6 +84,20 @@ def test_info(call: Call, call_json: Call, clip: Clip) -> None:
     assert "text.mp4" in err
 
 
+def test_info_of_a_file_cut_off(call: Call, clip: Clip, tmp_path: Path) -> None:
+    whole = Path(clip("faststart.mp4"))
+    data = whole.read_bytes()
+    cut = tmp_path / "cut.mp4"
+    cut.write_bytes(data[: len(data) // 2])
+    with VideoDecoder(cut) as decoder:
+        left = len(decoder)
+    assert 20 < left < 70
+    _, out, _ = call("info", cut)
+    assert f"{left} (the container tells of 90)" in out
+    _, out, _ = call("info", whole)
+    assert "tells of" not in out
+
+
 def test_plan(call: Call, call_json: Call, clip: Clip) -> None:
     facts = call_json("plan", clip("pyramid.mp4"), "--frames", "3,50,7")
     assert facts["targets"] == [3, 7, 50]

@@ -409,7 +409,7 @@ def test_batch(source: Source, tmp_path: Path, capsys: pytest.CaptureFixture[str
     (out / Path(sources[1]).name).unlink()
     kept = (out / Path(sources[0]).name).stat().st_mtime_ns
     assert run([*command, "--resume"]) == 0
-    assert "2 files were there already" in capsys.readouterr().out
+    assert "already there: 2 files" in capsys.readouterr().out
     assert (out / Path(sources[0]).name).stat().st_mtime_ns == kept
     assert run([*command, "--force", "--json"]) == 0
     assert '"skipped": 0' in capsys.readouterr().out

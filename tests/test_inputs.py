@@ -127,10 +127,21 @@ def test_array_of_another_type() -> None:
 
 
 def test_text_file(clip: Clip) -> None:
-    with Path(clip("text.mp4")).open(encoding="utf-8") as file:
-        with pytest.raises(sparseframes.SourceError) as caught:
-            VideoDecoder(file)
-        assert isinstance(caught.value.__cause__, TypeError)
+    with (
+        Path(clip("text.mp4")).open(encoding="utf-8") as file,
+        pytest.raises(TypeError, match="binary mode"),
+    ):
+        VideoDecoder(file)
+
+
+def test_read_that_returns_text() -> None:
+    class Text(Remote):
+        def read(self, size: int = -1) -> str:  # type: ignore[override]
+            return "x" * len(super().read(size))
+
+    with pytest.raises(sparseframes.SourceError, match="binary mode") as caught:
+        VideoDecoder(Text(b"x" * 100))
+    assert isinstance(caught.value.__cause__, TypeError)
 
 
 def test_errors_of_the_file_are_the_cause(clip: Clip) -> None:
@@ -145,7 +156,7 @@ def test_errors_of_the_file_are_the_cause(clip: Clip) -> None:
     remote = Breaks(Path(clip("faststart.mp4")).read_bytes())
     decoder = VideoDecoder(remote)
     remote.broken = True
-    with pytest.raises(sparseframes.SparseError) as caught:
+    with pytest.raises(sparseframes.SparseError, match="ConnectionError: gone") as caught:
         decoder.get_frames_at([70, 3])
     assert isinstance(caught.value.__cause__, ConnectionError)
     remote.broken = False

@@ -372,6 +372,10 @@ class Reader:
         error = self._error[0] if told is None else told[0]
         frame = error.frame if error.frame >= 0 else None
         message = _text(error.message) or _text(lib.sparse_code_name(code))
+        if failure is not None:
+            # an error of decoding text holds all that was read
+            said = " ".join(str(failure).split())[:200]
+            message += f" ({type(failure).__name__}: {said})" if said else f" ({failure!r})"
         raise errors.from_code(code, message, file=self.source.name, frame=frame) from failure
 
     def info(self) -> Info:

@@ -6,6 +6,7 @@ and whether another process can open it again.
 
 from __future__ import annotations
 
+import io
 import os
 from typing import Any, Protocol, runtime_checkable
 
@@ -134,6 +135,8 @@ def make_source(source: object) -> Source:
         return MemorySource(np.ascontiguousarray(source).reshape(-1))
     if isinstance(source, (bytes, bytearray, memoryview)):
         return MemorySource(source)
+    if isinstance(source, io.TextIOBase):
+        raise TypeError("the file is open in text mode; open it in binary mode")
     if callable(getattr(source, "read", None)) and callable(getattr(source, "seek", None)):
         return FileSource(source)  # type: ignore[arg-type]
     try:

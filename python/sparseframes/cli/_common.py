@@ -54,6 +54,11 @@ def parse_frames(spec: str, count: Callable[[], int]) -> list[int]:
     return indices
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, which takes an s for all but one."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def need(module: str, package: str, purpose: str) -> None:
     """Fail in words when an optional package is missing."""
     try:

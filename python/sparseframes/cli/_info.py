@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from sparseframes import SparseError, VideoDecoder
-from sparseframes.cli._common import console, json_option, print_json
+from sparseframes.cli._common import console, counted, json_option, print_json
 
 
 @click.command()
@@ -57,12 +57,14 @@ def _print(item: dict[str, Any]) -> None:
     fps = item["average_fps"]
     duration = item["duration_seconds"]
     turned = item["rotation"]
+    frames, promised = item["num_frames"], item["num_frames_from_header"]
+    differs = f" (the container tells of {promised})" if promised not in (None, frames) else ""
     rows = {
         "codec": " ".join(filter(None, (item["codec"], item["profile"]))),
         "size": f"{item['width']}x{item['height']}, {item['pixel_format']}"
         + (f", turned by {turned:g} degrees" if turned else "")
         + (", mirrored" if item["flip"] else ""),
-        "frames": f"{item['num_frames']}, {item['key_frames']} of them key frames",
+        "frames": f"{frames}{differs}, {counted(item['key_frames'], 'key frame')}",
         "time": (f"{duration:.3f} s" if duration is not None else "unknown")
         + (f", {fps:.3f} frames/s" if fps else ""),
         "container": f"{item['container']}, stream {item['stream_index']}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from sparseframes.cli._common import Bar, console, json_option, print_json
+from sparseframes.cli._common import Bar, console, counted, json_option, print_json
 from sparseframes.cli._encode import (
     codec_option,
     idr_option,
@@ -66,11 +66,11 @@ def convert(root: str, dest: str, as_json: bool, **options: Any) -> int:
     if result.videos:
         console().print(_table(result))
     count = len(result.videos) + result.resumed
-    parts = [f"{dest}: {count} video{'s' if count != 1 else ''}"]
+    parts = [f"{dest}: {counted(count, 'video')}"]
     if result.resumed:
         parts.append(f"{result.resumed} of them from an earlier run")
     parts.append(f"{result.bytes_before / 1e6:.2f} -> {result.bytes_after / 1e6:.2f} MB")
-    parts.append(f"{result.copied} other files copied")
+    parts.append(f"{counted(result.copied, 'other file')} copied")
     console().print(", ".join(parts), markup=False, soft_wrap=True)
     return 0
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from sparseframes.cli._common import Bar, Failure, console, json_option, print_json
+from sparseframes.cli._common import Bar, Failure, console, counted, json_option, print_json
 from sparseframes.cli._encode import (
     codec_option,
     idr_option,
@@ -114,7 +114,8 @@ def transcode(
         if results:
             console().print(summary(results))
         if len(todo) < len(jobs_of):
-            console().print(f"{len(jobs_of) - len(todo)} files were there already")
+            there = counted(len(jobs_of) - len(todo), "file")
+            console().print(f"already there: {there}")
     for _, reason in failures[:-1]:
         click.echo("sparseframes: " + " ".join(reason.split()), err=True)
     if failures:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from sparseframes.cli._common import Bar, Failure, console, json_option, need, print_json
+from sparseframes.cli._common import Bar, Failure, console, counted, json_option, need, print_json
 
 if TYPE_CHECKING:
     from sparseframes.validation import FileResult, Options
@@ -105,7 +105,7 @@ def validate(
     bad = [result for result in results if result.status in ("refused", "unreadable")]
     if status == 2:
         first = bad[0].reason or f"{bad[0].file}: {bad[0].status}"
-        rest = f" (and {len(bad) - 1} more files)" if len(bad) > 1 else ""
+        rest = f" (and {counted(len(bad) - 1, 'more file')})" if len(bad) > 1 else ""
         raise Failure(first + rest, status)
     return status
 
@@ -195,6 +195,7 @@ def _print(results: Sequence[FileResult]) -> None:
         if key in sums
     )
     out.print(
-        f"{len(results)} files: {counts}; {sums['requests']} requests, "
-        f"{sums['frames_checked']} frames compared, {sums['mismatches']} mismatches"
+        f"{counted(len(results), 'file')}: {counts}; {counted(sums['requests'], 'request')}, "
+        f"{counted(sums['frames_checked'], 'frame')} compared, "
+        f"{sums['mismatches']} mismatches"
     )
