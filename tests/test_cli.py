@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -96,6 +97,16 @@ def test_info_of_a_file_cut_off(call: Call, clip: Clip, tmp_path: Path) -> None:
     assert f"{left} (the container tells of 90)" in out
     _, out, _ = call("info", whole)
     assert "tells of" not in out
+
+
+def test_names_that_the_terminal_cannot_show(clip: Clip, tmp_path: Path) -> None:
+    path = tmp_path / "clip_\u00fc.mp4"
+    path.write_bytes(Path(clip("oneframe.mp4")).read_bytes())
+    command = [sys.executable, "-m", "sparseframes.cli", "info", str(path)]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=True, env=ascii_only)
+    assert b"clip_\\xfc.mp4" in done.stdout
+    assert not done.stderr
 
 
 def test_plan(call: Call, call_json: Call, clip: Clip) -> None:

@@ -144,6 +144,29 @@ def test_read_that_returns_text() -> None:
     assert isinstance(caught.value.__cause__, TypeError)
 
 
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class VerboseError(Exception):
+    def __str__(self) -> str:
+        return "word\n" * 100_000
+
+
+@pytest.mark.parametrize("failure", [MuteError, VerboseError, KeyError])
+def test_errors_of_the_file_are_told_briefly(failure: type[Exception]) -> None:
+    class Breaks(Remote):
+        def read(self, size: int = -1) -> bytes:
+            raise failure
+
+    with pytest.raises(sparseframes.SourceError, match=failure.__name__) as caught:
+        VideoDecoder(Breaks(b"x" * 100))
+    assert isinstance(caught.value.__cause__, failure)
+    assert len(str(caught.value)) < 300
+    assert "\n" not in str(caught.value)
+
+
 def test_errors_of_the_file_are_the_cause(clip: Clip) -> None:
     class Breaks(Remote):
         broken = False

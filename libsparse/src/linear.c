@@ -218,10 +218,14 @@ static int is_intra_codec(enum AVCodecID id)
 }
 
 /* Whether the packets are taken for the frames. Damage can make a packet give none, or one
- * that shows what a buffer held before, and no decoder need tell: only a lazy index does it. */
+ * that shows what a buffer held before, and no decoder need tell: only a lazy index does it.
+ * Motion JPEG is none of them: FFmpeg's decoder remembers tables that later pictures leave out, and
+ * for ever that one of them had a limited range. */
 static int is_intra(const SparseRestart *restart)
 {
-    if (!restart->lazy || !is_intra_codec(sparse_source_codecpar(restart->source)->codec_id))
+    const enum AVCodecID id = sparse_source_codecpar(restart->source)->codec_id;
+
+    if (!restart->lazy || !is_intra_codec(id) || id == AV_CODEC_ID_MJPEG)
         return 0;
     for (int64_t i = 0; i < restart->packet_count; i++)
         if (!(sparse_source_packet(restart->source, i).flags & SPARSE_PACKET_KEY))
@@ -286,6 +290,9 @@ static int index_by_decoding(SparseRestart *restart, SparseProgress progress, vo
             .hash = hash_frame(frame),
             .picture_type = av_get_picture_type_char(frame->pict_type),
             .damaged = (char)damaged,
+            .colour_known = 1,
+            .colorspace = frame->colorspace,
+            .color_range = frame->color_range,
         };
 
         if (packet >= 0 && packet < restart->packet_count)
@@ -474,5 +481,10 @@ int sparse_restart_get(SparseRestart *restart, int64_t k, AVFrame *frame, Sparse
     if (ret < 0)
         return ret;
     frame->pts = restart->frames[k].pts;
+    if (restart->frames[k].colour_known) {
+        /* Headers may leave it out, and a decoder that began at the first one knows it still. */
+        frame->colorspace = restart->frames[k].colorspace;
+        frame->color_range = restart->frames[k].color_range;
+    }
     return SPARSE_OK;
 }

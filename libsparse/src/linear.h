@@ -41,10 +41,13 @@ typedef struct SparseRestartFrame {
     char picture_type;  /* 'I', 'P', 'B' or '?' */
     char key;           /* the packet is marked as a key frame */
     char damaged;       /* the linear decode reported an error here */
+    char colour_known;  /* the next two are the linear decode's */
+    enum AVColorSpace colorspace;
+    enum AVColorRange color_range;
 } SparseRestartFrame;
 
 /* One thread at a time. The source must outlive the handle. lazy 1: of a stream whose packets
- * are pictures that need no other, each is taken to give one frame, without a decode. */
+ * are pictures that need nothing else, each is taken to give one frame, without a decode. */
 int sparse_restart_open(SparseRestart **restart, SparseSource *source, int lazy,
                         SparseError *error);
 void sparse_restart_close(SparseRestart **restart);

@@ -128,6 +128,16 @@ def _wanted_level() -> int:
     return max((k for k, level in enumerate(_LEVELS) if _log.isEnabledFor(level)), default=0)
 
 
+def _in_words(failure: BaseException) -> str:
+    """An exception of somebody else's, briefly: what it says may be long, or another failure."""
+    name = type(failure).__name__
+    try:
+        said = " ".join(str(failure).split())[:200]
+    except Exception:
+        return name
+    return f"{name}: {said}" if said else name
+
+
 def _text(pointer: Any) -> str:
     if pointer == ffi.NULL:
         return ""
@@ -373,9 +383,7 @@ class Reader:
         frame = error.frame if error.frame >= 0 else None
         message = _text(error.message) or _text(lib.sparse_code_name(code))
         if failure is not None:
-            # an error of decoding text holds all that was read
-            said = " ".join(str(failure).split())[:200]
-            message += f" ({type(failure).__name__}: {said})" if said else f" ({failure!r})"
+            message += f" ({_in_words(failure)})"
         raise errors.from_code(code, message, file=self.source.name, frame=frame) from failure
 
     def info(self) -> Info:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -16,4 +17,8 @@ def main() -> None:
             f"sparseframes: {error.name} is missing; install it with "
             "\"pip install 'sparseframes[cli]'\""
         )
+    # names of files may hold what the terminal's encoding doesn't
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

@@ -59,9 +59,10 @@ def _print(item: dict[str, Any]) -> None:
     turned = item["rotation"]
     frames, promised = item["num_frames"], item["num_frames_from_header"]
     differs = f" (the container tells of {promised})" if promised not in (None, frames) else ""
+    pixel_format = item["pixel_format"] or "unknown pixel format"
     rows = {
         "codec": " ".join(filter(None, (item["codec"], item["profile"]))),
-        "size": f"{item['width']}x{item['height']}, {item['pixel_format']}"
+        "size": f"{item['width']}x{item['height']}, {pixel_format}"
         + (f", turned by {turned:g} degrees" if turned else "")
         + (", mirrored" if item["flip"] else ""),
         "frames": f"{frames}{differs}, {counted(item['key_frames'], 'key frame')}",
