@@ -69,6 +69,26 @@ def test_a_second_decoder_finds_what_the_first_left(clip: Clip, name: str) -> No
     assert second.pictures_reconstructed + second.pictures_from_cache <= len(closure)
 
 
+@pytest.mark.parametrize("name", ["onekey.mp4", "hevc_radl.mp4"])
+def test_reading_on_keeps_little(clip: Clip, name: str) -> None:
+    """One piece after the other: nothing is decoded twice, and only what is needed next is kept."""
+    path = clip(name)
+    settle(path)
+    wanted = frames(path, list(range(90)))
+    kept = {}
+    for order in ("one after the other", "backwards"):
+        clear_cache()
+        before = cache_info().kept
+        pieces = [list(range(first, first + 10)) for first in range(0, 90, 10)]
+        with VideoDecoder(path) as decoder:
+            for piece in pieces if order != "backwards" else reversed(pieces):
+                np.testing.assert_array_equal(decoder.get_frames_at(piece).data, wanted[piece])
+            if order != "backwards":
+                assert decoder.stats.pictures_reconstructed == 90
+        kept[order] = cache_info().kept - before
+    assert 0 < kept["one after the other"] < 0.9 * kept["backwards"]
+
+
 def test_no_budget_keeps_nothing(clip: Clip) -> None:
     path = clip("onekey.mp4")
     set_cache_budget(0)

@@ -114,9 +114,9 @@ SPARSE_API int sparse_pool_create(SparsePool **pool, int64_t budget, SparseError
 SPARSE_API void sparse_pool_release(SparsePool **pool);
 
 /*
- * Memory for what nobody uses at the moment, in bytes: six parts of eight for kept pictures, one
- * (16 MiB at least) for memory that the next pictures are written to, one for idle decoders. What
- * is above a new budget is freed at once. 0 or less keeps no pictures.
+ * Memory for what nobody uses at the moment, in bytes: seven parts of ten for kept pictures, an
+ * eighth (16 MiB at least) for memory that the next pictures are written to, the rest for idle
+ * decoders. What is above a new budget is freed at once. 0 or less keeps no pictures.
  */
 SPARSE_API void sparse_pool_set_budget(SparsePool *pool, int64_t budget);
 

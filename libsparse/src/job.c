@@ -153,12 +153,14 @@ static void count_uses(SparseJob *job)
  * use again and again: the next ones are written to other memory, outside of the processor's
  * cache, at a tenth of their time. A reader's first request is often its last, so of that only the
  * anchors are kept, and what the last picture of the request leaves as references: from there
- * a reader goes on that takes one piece after the other.
+ * a reader goes on that takes one piece after the other. Of its further pieces no more is kept.
  */
 static void choose_kept(SparseJob *job)
 {
     const SparsePlan *plan = job->plan;
-    const SparseIndex *index = job->reader->index;
+    const SparseReader *reader = job->reader;
+    const SparseIndex *index = reader->index;
+    int all = reader->answered && plan->target_count && plan->targets[0] != reader->answered_to + 1;
     size_t last = plan->step_count;
     FFSparseSnapshot snapshot;
     SparsePicture picture;
@@ -169,9 +171,8 @@ static void choose_kept(SparseJob *job)
         if (job->states[i] != SPARSE_STEP_WANTED)
             continue;
         last = i;
-        job->keeps[i] = job->reader->answered ||
-                        (sparse_index_picture(index, plan->steps[i].picture, &picture) &&
-                         picture.flags & FF_SPARSE_REPORT_INTRA);
+        job->keeps[i] = all || (sparse_index_picture(index, plan->steps[i].picture, &picture) &&
+                                picture.flags & FF_SPARSE_REPORT_INTRA);
     }
     if (last == plan->step_count)
         return;

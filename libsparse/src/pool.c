@@ -42,9 +42,9 @@ static void set_budget(SparsePool *pool, int64_t budget)
         budget = 0;
     unused = budget / 8;
     pool->budget = budget;
-    /* that the process grows by the budget and not by more, as much again is left to idle decoders
-     * and to what the allocator can't give back */
-    sparse_cache_set_budget(pool->cache, budget - 2 * unused);
+    /* The rest, a sixth, is for idle decoders and for what the allocator can't give back, so that
+     * the process grows by the budget and not by more. */
+    sparse_cache_set_budget(pool->cache, budget / 10 * 7);
     sparse_buffers_set_limit(pool->buffers, unused > LEAST_UNUSED ? unused : LEAST_UNUSED);
 }
 

@@ -366,8 +366,12 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
         ret = check_source(items[i].reader, error);
     }
     for (size_t i = 0; i < begun; i++) {
+        const SparsePlan *plan = planned[i].plan;
+
         sparse_job_end(&jobs[i]);
         items[i].reader->answered = 1;
+        if (plan && plan->target_count)
+            items[i].reader->answered_to = plan->targets[plan->target_count - 1];
         if (ret >= 0) {
             items[i].reader->stats.requests++;
             items[i].reader->stats.frames_returned += (int64_t)items[i].count;

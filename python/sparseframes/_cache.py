@@ -63,7 +63,7 @@ def set_cache_budget(budget: int) -> None:
     begins with what its parent had set, and with nothing kept.
 
     Args:
-        budget: bytes, of which three quarters are for the pictures, the rest for memory and
+        budget: bytes, of which seven tenths are for the pictures, the rest for memory and
             decoders that wait for the next request. 0 keeps nothing. What is too much is freed at
             once.
     """
