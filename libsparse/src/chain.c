@@ -245,8 +245,8 @@ static int unpack_entry(SparseSpan *in, SparseChain *chain, FFSparseEntry *entry
 }
 
 /*
- * Whether a decoder may be given the snapshot. FFmpeg's restore for HEVC looks at all of it itself;
- * that for H.264 doesn't look at the size of length fields, and counts places in its lists.
+ * Whether a decoder may be given the snapshot. FFmpeg's restores look for themselves, but at each
+ * picture; what is said of H.264's lists can be refused as a damaged index here.
  */
 static int is_sane(const SparseChain *chain)
 {

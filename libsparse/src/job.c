@@ -160,7 +160,8 @@ static void choose_kept(SparseJob *job)
     const SparsePlan *plan = job->plan;
     const SparseReader *reader = job->reader;
     const SparseIndex *index = reader->index;
-    int all = reader->answered && plan->target_count && plan->targets[0] != reader->answered_to + 1;
+    int all = reader->answered_to >= 0 && plan->target_count &&
+              plan->targets[0] != reader->answered_to + 1;
     size_t last = plan->step_count;
     FFSparseSnapshot snapshot;
     SparsePicture picture;

@@ -290,7 +290,6 @@ static int index_by_decoding(SparseRestart *restart, SparseProgress progress, vo
             .hash = hash_frame(frame),
             .picture_type = av_get_picture_type_char(frame->pict_type),
             .damaged = (char)damaged,
-            .colour_known = 1,
             .colorspace = frame->colorspace,
             .color_range = frame->color_range,
         };
@@ -481,10 +480,8 @@ int sparse_restart_get(SparseRestart *restart, int64_t k, AVFrame *frame, Sparse
     if (ret < 0)
         return ret;
     frame->pts = restart->frames[k].pts;
-    if (restart->frames[k].colour_known) {
-        /* Headers may leave it out, and a decoder that began at the first one knows it still. */
-        frame->colorspace = restart->frames[k].colorspace;
-        frame->color_range = restart->frames[k].color_range;
-    }
+    /* Headers may leave these out, and a decoder that began at the first one knows them still. */
+    frame->colorspace = restart->frames[k].colorspace;
+    frame->color_range = restart->frames[k].color_range;
     return SPARSE_OK;
 }

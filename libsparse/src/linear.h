@@ -41,8 +41,7 @@ typedef struct SparseRestartFrame {
     char picture_type;  /* 'I', 'P', 'B' or '?' */
     char key;           /* the packet is marked as a key frame */
     char damaged;       /* the linear decode reported an error here */
-    char colour_known;  /* the next two are the linear decode's */
-    enum AVColorSpace colorspace;
+    enum AVColorSpace colorspace;  /* the linear decode's, as the next; unused likewise */
     enum AVColorRange color_range;
 } SparseRestartFrame;
 

@@ -369,7 +369,6 @@ int sparse_reader_batch(SparseBatchItem *items, size_t count, int threads, size_
         const SparsePlan *plan = planned[i].plan;
 
         sparse_job_end(&jobs[i]);
-        items[i].reader->answered = 1;
         if (plan && plan->target_count)
             items[i].reader->answered_to = plan->targets[plan->target_count - 1];
         if (ret >= 0) {

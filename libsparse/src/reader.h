@@ -44,8 +44,7 @@ struct SparseReader {
     SparsePool *pool;
     SparseIdentity identity; /* of the stream, for kept pictures */
     int shared;              /* others may have the same identity */
-    int answered;        /* a request before this one */
-    int64_t answered_to; /* the last frame of that one */
+    int64_t answered_to; /* the last frame of the request before this one; -1: there was none */
     SparseIdentity file; /* what the file was when it was last looked at, of kind FILE if any */
     int dav1d_threads; /* of each AV1 decoder */
     _Atomic(SparseAv1Decoder *) av1_spare; /* one with threads of its own: in the pool, these would

@@ -63,6 +63,7 @@ static SparseReader *create_reader(const SparseSettings *settings, SparseError *
         sparse_fail_memory(error);
         return NULL;
     }
+    reader->answered_to = -1;
     reader->threads = settings->threads;
     reader->dav1d_threads = settings->dav1d_threads;
     atomic_init(&reader->av1_spare, NULL);
