@@ -118,16 +118,19 @@ class Parts:
         envelope = self.envelope[:16] + struct.pack("<QII", size, len(packed), 0) + bytes(16)
         return sign(envelope + packed + body)
 
+    def _with(self, number: int, block: bytes, at: int) -> tuple[int, bytes]:
+        """With another block, changed at a place: about which packet that is of, and the index."""
+        blocks = [*self.blocks[:number], block, *self.blocks[number + 1 :]]
+        packet = BLOCK * number + BLOCK * at // len(block)
+        return packet, Parts(self.envelope, self.head, blocks).index()
+
     def unmarked(self) -> Iterator[tuple[int, bytes]]:
         """Small bytes of the blocks as zero, such as those that say which fields of a picture are
         references; and about which packet each is of."""
         for number, block in enumerate(self.blocks):
             for at, value in enumerate(block):
                 if 0 < value < 8:
-                    data = block[:at] + b"\0" + block[at + 1 :]
-                    others = [*self.blocks[:number], data, *self.blocks[number + 1 :]]
-                    packet = BLOCK * number + BLOCK * at // len(block)
-                    yield packet, Parts(self.envelope, self.head, others).index()
+                    yield self._with(number, block[:at] + b"\0" + block[at + 1 :], at)
 
     def grayed(self) -> Iterator[tuple[int, bytes]]:
         """Two entries of a snapshot, both new in it, called mid-gray pictures, as they follow a
@@ -143,9 +146,7 @@ class Parts:
                 if second - first < 16:
                     data = bytearray(block)
                     data[first] = data[second] = 5
-                    others = [*self.blocks[:number], bytes(data), *self.blocks[number + 1 :]]
-                    packet = BLOCK * number + BLOCK * first // len(block)
-                    yield packet, Parts(self.envelope, self.head, others).index()
+                    yield self._with(number, bytes(data), first)
 
     def variants(self, seed: int, step: int = 1) -> Iterator[bytes]:
         """Each byte of the head and of the blocks in its turn (or every step-th) with another

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sparseframes import VideoDecoder
-from sparseframes.validation.reference import pyav_frames
+from sparseframes.validation.reference import own_frames, pyav_frames
 
 SIZE = (64, 32)
 GROUP = 4
@@ -63,20 +63,12 @@ def mjpeg(folder: Path) -> str:
     return join(parts, folder / "a.mjpeg")
 
 
-def linear(path: str) -> list[np.ndarray]:
-    """All frames by one decode from the start."""
-    frames = []
-    with VideoDecoder(path) as decoder, decoder._use() as reader, reader.linear() as decode:
-        while (item := decode.next("rgb24")) is not None:
-            frames.append(item[1].reshape(*SIZE[::-1], 3).copy())
-    return frames
-
-
 @pytest.mark.parametrize("index", ["auto", "decoded", "lazy"])
 @pytest.mark.parametrize("make", [mpeg2, h264, mjpeg])
 def test_each_frame_alone(tmp_path: Path, make: Any, index: str) -> None:
     path = make(tmp_path)
-    expected = linear(path)
+    with VideoDecoder(path) as decoder, decoder._use() as reader:
+        expected = [planes[0] for planes, _ in own_frames(reader, "rgb24", decoder._orientation)]
     told = [frame.colorspace for frame in pyav_frames(path)]
     count = len(told)
     if make is not mjpeg:

@@ -8,37 +8,12 @@
 #include <string.h>
 
 #include <libavutil/mem.h>
-#include <libavutil/pixdesc.h>
 
 #include "convert.h"
+#include "frames.h"
 #include "log.h"
 
 enum { MARGIN = 256, GUARD = 0xA5 };
-
-static AVFrame *noise(enum AVPixelFormat format, int width, int height)
-{
-    AVFrame *frame = av_frame_alloc();
-    const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(format);
-    unsigned state = 1, mask = d->comp[0].depth > 8 ? (1u << d->comp[0].depth) - 1 : 0xffff;
-
-    if (!frame)
-        return NULL;
-    frame->format = format;
-    frame->width = width;
-    frame->height = height;
-    if (av_frame_get_buffer(frame, 0) < 0) {
-        av_frame_free(&frame);
-        return NULL;
-    }
-    for (int p = 0; p < 4 && frame->buf[p]; p++)
-        for (size_t i = 0; i + 1 < frame->buf[p]->size; i += 2) {
-            unsigned value = (state = state * 1664525 + 1013904223) >> 16 & mask;
-
-            frame->buf[p]->data[i] = (uint8_t)value;
-            frame->buf[p]->data[i + 1] = (uint8_t)(value >> 8);
-        }
-    return frame;
-}
 
 /* Convert to `offset` bytes after an aligned address, rows `gap` bytes apart,
  * and compare with the packed picture, which is made when it is NULL. */

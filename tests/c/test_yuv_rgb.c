@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include <libavutil/cpu.h>
-#include <libavutil/pixfmt.h>
 
 #include "check.h"
 #include "convert.h"
+#include "frames.h"
 #include "log.h"
 #include "yuv_rgb.h"
 
@@ -18,20 +18,6 @@ enum { SIZE = 256, GUARD = 0xA5, MARGIN = 64 };
 
 static const int spaces[] = {AVCOL_SPC_BT709, AVCOL_SPC_FCC,       AVCOL_SPC_SMPTE170M,
                              AVCOL_SPC_RGB,   AVCOL_SPC_SMPTE240M, AVCOL_SPC_BT2020_NCL};
-
-static AVFrame *picture(int format, int width, int height)
-{
-    AVFrame *frame = av_frame_alloc();
-
-    if (!frame)
-        return NULL;
-    frame->format = format;
-    frame->width = width;
-    frame->height = height;
-    if (av_frame_get_buffer(frame, 0) < 0)
-        av_frame_free(&frame);
-    return frame;
-}
 
 /* Convert with and without the wide code, and compare; rows have a margin that nothing is
  * written to. */
@@ -73,7 +59,7 @@ static int compare(SparseConverter *converter, const AVFrame *frame, int format,
 /* All triples: a row has each luma, a picture each Cr. */
 static int check_samples(SparseConverter *converter, uint8_t *memory[2])
 {
-    AVFrame *frame = picture(AV_PIX_FMT_YUV422P, SIZE, SIZE);
+    AVFrame *frame = noise(AV_PIX_FMT_YUV422P, SIZE, SIZE);
     int bad = !frame;
 
     for (int y = 0; y < SIZE && !bad; y++) {
@@ -96,21 +82,16 @@ static int check_samples(SparseConverter *converter, uint8_t *memory[2])
 
 static int check_sizes(SparseConverter *converter, uint8_t *memory[2])
 {
-    static const int formats[] = {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUVJ420P, AV_PIX_FMT_YUV422P,
-                                  AV_PIX_FMT_YUVJ422P};
-    uint32_t state = 1;
+    static const enum AVPixelFormat formats[] = {AV_PIX_FMT_YUV420P, AV_PIX_FMT_YUVJ420P,
+                                                 AV_PIX_FMT_YUV422P, AV_PIX_FMT_YUVJ422P};
     int bad = 0;
 
     for (size_t f = 0; f < sizeof(formats) / sizeof(formats[0]); f++)
         for (int width = 1; width <= 100 && !bad; width++) {
             /* an odd height is left to swscale */
-            AVFrame *frame = picture(formats[f], width, width % 10 ? 6 : 5);
+            AVFrame *frame = noise(formats[f], width, width % 10 ? 6 : 5);
 
-            bad = !frame;
-            for (int p = 0; p < 3 && !bad; p++)
-                for (size_t i = 0; frame->buf[p] && i < frame->buf[p]->size; i++)
-                    frame->buf[p]->data[i] = (uint8_t)next_random(&state);
-            bad = bad || compare(converter, frame, SPARSE_FORMAT_RGB24, memory) ||
+            bad = !frame || compare(converter, frame, SPARSE_FORMAT_RGB24, memory) ||
                   compare(converter, frame, SPARSE_FORMAT_RGB24_PLANAR, memory);
             av_frame_free(&frame);
         }
