@@ -11,7 +11,7 @@ export PATH := $(BIN):$(PATH)
 C_FILES = $(shell find libsparse tests bench -name '*.[ch]' 2> /dev/null)
 PY_FILES = $(wildcard python tests tools bench docs/examples)
 
-.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot test-readers lint format sanitize fuzz campaign forged soak bench build encoder tools package clean
+.PHONY: help demo test test-c test-python test-patches test-torch test-lerobot test-readers lint format build-asan sanitize fuzz seeds campaign forged soak bench build encoder tools package clean
 
 help: ## say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -51,26 +51,25 @@ test-lerobot: tools ## the newest LeRobot with this reader in its place, likewis
 test-readers: package ## DDRA files in PyAV, torchcodec, decord2 and OpenCV (needs `make encoder`)
 	python tests/check_readers.py
 
-sanitize: tools ## the C tests with AddressSanitizer and UBSan, FFmpeg's code included
+build-asan: tools
 	python tools/build_ffmpeg.py --sanitize
 	[ -e build-asan/build.ninja ] || meson setup build-asan -Dbuildtype=debugoptimized \
 	    -Db_sanitize=address,undefined -Dwerror=true
 	meson compile -C build-asan
+
+sanitize: build-asan ## the C tests with AddressSanitizer and UBSan, FFmpeg's code included
 	meson test -C build-asan --print-errorlogs --timeout-multiplier 5
 
 fuzz: tools ## five minutes of libFuzzer, with AddressSanitizer and UBSan
 	tests/fuzz/run.sh 300
 
-campaign: package ## 10,000 damaged variants of the odd streams, and of CAMPAIGN_FILES
+seeds: package
 	cd tests && $(BIN)/python -m synthetic --small ../build-fuzz/seeds
+
+campaign: seeds ## 10,000 damaged variants of the odd streams, and of CAMPAIGN_FILES
 	$(BIN)/python tests/fuzz/campaign.py build-fuzz/seeds $(CAMPAIGN_FILES) --journal build-fuzz/campaign.jsonl
 
-forged: package ## forged saved indexes of the odd streams, and of FORGED_FILES, under the sanitizers
-	python tools/build_ffmpeg.py --sanitize
-	[ -e build-asan/build.ninja ] || meson setup build-asan -Dbuildtype=debugoptimized \
-	    -Db_sanitize=address,undefined -Dwerror=true
-	meson compile -C build-asan check_forged
-	cd tests && $(BIN)/python -m synthetic --small ../build-fuzz/seeds
+forged: seeds build-asan ## forged saved indexes of the odd streams, and of FORGED_FILES, sanitized
 	$(BIN)/python tests/fuzz/forged.py build-asan/tests/check_forged build-fuzz/seeds $(FORGED_FILES)
 
 soak: package ## some minutes of requests, threads, forks, killed workers and closed decoders
