@@ -51,34 +51,37 @@ static uint32_t flags_from_av(int flags)
 
 int sparse_packets_from_samples(SparseSource *source, SparseError *error)
 {
-    FFSparseSample *samples = NULL;
-    int count = 0, ret;
+    FFSparseMovCursor cursor;
+    SparsePacket *packets;
+    int64_t bytes = 0;
 
-    ret = ff_sparse_mov_samples(source->format, source->stream_index, &samples, &count);
-    if (ret == AVERROR(ENOMEM))
-        return sparse_fail_memory(error);
-    if (ret < 0)
+    if (ff_sparse_mov_open(source->format, source->stream_index, &cursor) < 0)
         return 0;
-    source->packets = calloc((size_t)count, sizeof(*source->packets));
-    if (!source->packets) {
-        av_free(samples);
+    packets = malloc((size_t)cursor.nb_samples * sizeof(*packets));
+    if (!packets)
         return sparse_fail_memory(error);
-    }
-    for (int i = 0; i < count; i++)
-        source->packets[i] = (SparsePacket){
-            .pts = samples[i].pts,
-            .dts = samples[i].dts,
-            .duration = samples[i].duration,
-            .pos = samples[i].pos,
-            .size = samples[i].size,
-            .flags = flags_from_av(samples[i].flags),
+    for (int i = 0; i < cursor.nb_samples; i++) {
+        FFSparseSample sample;
+
+        if (ff_sparse_mov_next(&cursor, &sample) < 0) {
+            free(packets);
+            return 0;
+        }
+        packets[i] = (SparsePacket){
+            .pts = sample.pts,
+            .dts = sample.dts,
+            .duration = sample.duration,
+            .pos = sample.pos,
+            .size = sample.size,
+            .flags = flags_from_av(sample.flags),
         };
-    for (int i = 0; i < count; i++)
-        source->payload_bytes += samples[i].size;
-    source->count = count;
-    source->capacity = (size_t)count;
+        bytes += sample.size;
+    }
+    source->packets = packets;
+    source->count = cursor.nb_samples;
+    source->capacity = (size_t)cursor.nb_samples;
+    source->payload_bytes = bytes;
     source->is_table = source->complete = 1;
-    av_free(samples);
     return 1;
 }
 
