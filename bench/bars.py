@@ -143,13 +143,17 @@ class Bars:
         for codec in ("h264", "hevc"):
             # one IDR picture, as such files are by default: others decode from the start; and one
             # each period, which costs size and is there for others to seek to
-            for group, kind in (("ddra", "the same file"), ("ddra-idr", "IDR each period")):
+            for group, profile, kind in (
+                ("ddra", "balanced", "the same file"),
+                ("ddra-fast", "fast", "the same file"),
+                ("ddra-idr", "balanced", "IDR each period"),
+            ):
                 mine = [clip for clip in of(group) if clip.facts["codec"] == codec]
                 if mine or group == "ddra":
-                    bars += self._short_period(mine, codec, kind)
+                    bars += self._short_period(mine, f"{codec} {profile}", kind)
         return bars
 
-    def _short_period(self, clips: list[Clip], codec: str, kind: str) -> list[Bar]:
+    def _short_period(self, clips: list[Clip], what: str, kind: str) -> list[Bar]:
         times = [
             statistics.median(values) * MS
             for clip in clips
@@ -157,7 +161,7 @@ class Bars:
         ]
         bars = [
             Bar(
-                f"DDRA T=8 {codec}, one frame, cold, CPU ms, {kind}",
+                f"DDRA T=8 {what}, one frame, cold, CPU ms, {kind}",
                 max(times, default=None),
                 2.6,
                 at_most=True,
@@ -166,7 +170,7 @@ class Bars:
         ]
         for pattern, goal in (("single", 4.0), ("window", 2.2)):
             found = self.against(clips, pattern, COLD, TORCHCODEC)
-            name = f"DDRA T=8 {codec}, {pattern}: torchcodec / cold, {kind}"
+            name = f"DDRA T=8 {what}, {pattern}: torchcodec / cold, {kind}"
             bars.append(self._ratio_bar(name, found, goal))
         return bars
 

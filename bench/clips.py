@@ -50,12 +50,15 @@ GROUPS = (
     "native-h264",
     "native-hevc",
     "ddra",
+    "ddra-fast",
     "ddra-idr",
     "lerobot",
     "lerobot-joined",
     "av1-long",
     "jpeg",
 )
+
+DDRA = {"ddra", "ddra-fast", "ddra-idr"}
 
 Say = Callable[[str], object]
 
@@ -173,9 +176,9 @@ class Catalogue:
         try:
             find_program()
         except ProgramNotFoundError:
-            if wanted & {"ddra", "ddra-idr"}:
+            if wanted & DDRA:
                 self.missing["ddra"] = "the encoder program is not built: run `make encoder`"
-            wanted -= {"ddra", "ddra-idr"}
+            wanted -= DDRA
         if not wanted:
             return clips
         for name, master in self._masters(MASTERS, say).items():
@@ -195,7 +198,7 @@ class Catalogue:
                 clips.append(clip)
             if "jpeg" in wanted:
                 clips.append(self._jpeg(name, master, quality, say))
-            if wanted & {"ddra", "ddra-idr"}:
+            if wanted & DDRA:
                 clips += self._ddra(name, master, quality, say)
         return [clip for clip in clips if clip.group in wanted]
 
@@ -220,12 +223,17 @@ class Catalogue:
             ("hevc", "balanced", 8, 1),
             ("h264", "balanced", 8, 0),
             ("hevc", "balanced", 8, 0),
+            ("h264", "fast", 8, 0),
+            ("hevc", "fast", 8, 0),
         ]
         if self.quick:
             wanted = wanted[2:3]
         clips = []
         for codec, profile, period, idr in wanted:
-            if ("ddra-idr" if idr else "ddra") not in self.groups:
+            group = "ddra-idr" if idr else "ddra"
+            if (profile, period) == ("fast", 8):
+                group = "ddra-fast"
+            if group not in self.groups:
                 continue
             stem = f"{name}_ddra_{codec}_{profile}_t{period}" + (f"_idr{idr}" if idr else "")
             # an IDR picture each period is for other readers: they seek to those alone
@@ -239,7 +247,6 @@ class Catalogue:
                 )
 
             path = self._once(f"{stem}.mp4", make, say)
-            group = "ddra-idr" if idr else "ddra"
             setting = f"{codec} {profile}, T={period}, crf {crf:g}" + (
                 f", idr={idr}" if idr else ""
             )

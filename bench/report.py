@@ -25,6 +25,7 @@ GROUPS = {
     "native-h264": "H.264 as data sets have it",
     "native-hevc": "HEVC, GOP 250",
     "ddra": "DDRA",
+    "ddra-fast": "DDRA, T = 8, profile fast",
     "ddra-idr": "DDRA with an IDR picture each period",
     "lerobot": "LeRobot's layout: AV1, GOP 2",
     "lerobot-joined": "40 episodes joined in one file, AV1, GOP 2",

@@ -35,6 +35,7 @@ SHORT_PERIOD = 8
 """of the DDRA clips that tell what one frame costs"""
 PATTERNS_OF = {
     "lerobot-joined": ("window", "single"),
+    "ddra-fast": ("window", "single"),
     "ddra-idr": ("window", "single"),
     "ddra": (*FOUR, "single"),
     "jpeg": (*FOUR, "single"),
@@ -58,7 +59,7 @@ def arms_of(clip: Clip) -> list[str]:
     if clip.group == "ddra":
         # other loaders decode such a file from its start, of which one period shows enough
         return [*OURS, *(PEERS[1:3] if clip.facts["period"] == SHORT_PERIOD else ())]
-    if clip.group == "ddra-idr":
+    if clip.group in ("ddra-fast", "ddra-idr"):
         return [*OURS, "pyav", *PEERS[1:3]]
     arms = [*OURS, *PEERS]
     if clip.codec == "av1":
@@ -142,8 +143,6 @@ def plan(
     for number in range(blocks):
         for clip in clips:
             for pattern in patterns:
-                if pattern == WHOLE and number % 3:
-                    continue  # the longest, and the steadiest
                 if pattern not in PATTERNS_OF.get(clip.group, (pattern,)):
                     continue
                 own = [arm for arm in arms_of(clip) if arm in arms]
