@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from tools import pyav_ffmpeg
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "sparseframes-bench"
 
@@ -27,9 +28,6 @@ PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
 OTHER_PACKAGES: dict[str, tuple[tuple[str, ...], ...]] = {
     "decord": (("numpy", "decord"),),
 }
-# torchcodec takes what FFmpeg it finds: the one in PyAV's wheel is newer than most systems', and
-# was quicker than Debian 12's
-FFMPEG = re.compile(r"lib(av\w+|sw\w+)-[0-9a-f]+\.so\.(\d+)")
 
 Say = Callable[[str], object]
 
@@ -50,7 +48,6 @@ class Peers:
         if self.folder is not None:
             self._environment("main", PACKAGES, say)
             self._environment("decord", OTHER_PACKAGES, say)
-            self._link_ffmpeg()
             self._link_package()
 
     def command(self, arm: str, module: str = "bench.worker") -> tuple[list[str], dict[str, str]]:
@@ -66,14 +63,13 @@ class Peers:
         site = self._site("main")
         environment["PYTHONPATH"] = os.pathsep.join([root, str(self.folder / "package")])
         environment["OMP_NUM_THREADS"] = environment["OPENCV_FFMPEG_THREADS"] = "1"
-        libraries: list[Path] = []
         if arm.startswith("torchcodec"):
-            libraries = [site / "av.libs", self.folder / "ffmpeg"]
+            # it takes what FFmpeg it finds: this one is newer than most systems', and was quicker
+            # than Debian 12's
+            environment["LD_LIBRARY_PATH"] = pyav_ffmpeg.link(site, self.folder / "ffmpeg")
         elif arm == "video-reader-rs":
             # some of its libraries don't find their own
-            libraries = [site / "video_reader_rs.libs"]
-        if libraries:
-            environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, libraries))
+            environment["LD_LIBRARY_PATH"] = str(site / "video_reader_rs.libs")
         return [str(self._python(name)), "-m", module, arm], environment
 
     def _python(self, name: str) -> Path:
@@ -123,15 +119,6 @@ class Peers:
             return None
         lines = [line for line in result.stderr.splitlines() if line.startswith("ERROR")]
         return (lines or result.stderr.splitlines() or ["pip failed"])[-1]
-
-    def _link_ffmpeg(self) -> None:
-        assert self.folder is not None
-        folder = self.folder / "ffmpeg"
-        folder.mkdir(exist_ok=True)
-        for library in (self._site("main") / "av.libs").glob("lib*"):
-            match = FFMPEG.match(library.name)
-            if match:
-                _link(folder / f"lib{match[1]}.so.{match[2]}", library)
 
     def _link_package(self) -> None:
         """This project's package, which works in any Python from 3.10, where the peers see it."""

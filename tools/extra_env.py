@@ -6,8 +6,8 @@ the cache, ~/.cache/sparseframes/environments, and are kept. The package itself 
 tree each time, with the tools of the environment this runs in.
 
 ``torch`` holds torch and torchcodec, ``lerobot`` the newest LeRobot that installs in the first of
-several Pythons that is at hand. LeRobot brings a torch of its own: some 6 GB. Torchcodec loads the
-system's FFmpeg; without it what compares with torchcodec is left out, or fails in LeRobot.
+several Pythons that is at hand. LeRobot brings a torch of its own: some 6 GB. Torchcodec gets the
+FFmpeg of PyAV's wheel.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyav_ffmpeg
 from requirements import names
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -116,8 +117,11 @@ def main() -> None:
     versions = "; ".join(f"print({p!r}, version({p!r}))" for p in packages)
     run(python, "-c", f"from importlib.metadata import version; {versions}")
     command = [python, "-m", "pytest", *(arguments or ENVIRONMENTS[name].tests)]
+    folder = cache() / name
+    (site,) = folder.glob("lib/python3*/site-packages")
+    libraries = pyav_ffmpeg.link(site, folder / "ffmpeg")
     os.chdir(ROOT)
-    os.execv(python, [str(part) for part in command])
+    os.execve(python, [str(part) for part in command], {**os.environ, "LD_LIBRARY_PATH": libraries})
 
 
 if __name__ == "__main__":
