@@ -75,7 +75,7 @@ def test_reading_on_keeps_little(clip: Clip, name: str) -> None:
     path = clip(name)
     settle(path)
     wanted = frames(path, list(range(90)))
-    kept = {}
+    kept, left = {}, {}
     for order in ("one after the other", "backwards"):
         clear_cache()
         before = cache_info().kept
@@ -86,7 +86,10 @@ def test_reading_on_keeps_little(clip: Clip, name: str) -> None:
             if order != "backwards":
                 assert decoder.stats.pictures_reconstructed == 90
         kept[order] = cache_info().kept - before
+        left[order] = cache_info().pictures
     assert 0 < kept["one after the other"] < 0.9 * kept["backwards"]
+    # what a piece has left for the next went with that one
+    assert 0 < left["one after the other"] < 0.75 * kept["one after the other"]
 
 
 def test_no_budget_keeps_nothing(clip: Clip) -> None:

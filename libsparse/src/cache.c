@@ -255,6 +255,18 @@ done:
     return kept;
 }
 
+void sparse_cache_forget(SparseCache *cache, const SparseIdentity *stream, int64_t picture)
+{
+    Entry *entry, *dropped = NULL;
+
+    pthread_mutex_lock(&cache->lock);
+    entry = *find(cache, stream, picture);
+    if (entry && entry->worth <= SPARSE_WORTH_REFERENCE + 1)
+        take_out(cache, entry, &dropped);
+    pthread_mutex_unlock(&cache->lock);
+    free_entries(dropped);
+}
+
 void sparse_cache_drop(SparseCache *cache, const SparseIdentity *stream)
 {
     Entry *dropped = NULL;

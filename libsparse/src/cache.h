@@ -54,6 +54,9 @@ FFSparsePicture *sparse_cache_get(SparseCache *cache, const SparseIdentity *stre
 int sparse_cache_put(SparseCache *cache, const SparseIdentity *stream, int64_t picture,
                      FFSparsePicture *data, int64_t bytes, int worth);
 
+/* Drop a picture that is no anchor and that sparse_cache_get() has given out once at most. */
+void sparse_cache_forget(SparseCache *cache, const SparseIdentity *stream, int64_t picture);
+
 /* Drop the pictures of one stream, or with NULL all. */
 void sparse_cache_drop(SparseCache *cache, const SparseIdentity *stream);
 

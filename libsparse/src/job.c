@@ -153,15 +153,17 @@ static void count_uses(SparseJob *job)
  * use again and again: the next ones are written to other memory, outside of the processor's
  * cache, at a tenth of their time. A reader's first request is often its last, so of that only the
  * anchors are kept, and what the last picture of the request leaves as references: from there
- * a reader goes on that takes one piece after the other. Of its further pieces no more is kept.
+ * a reader goes on that takes one piece after the other. Of its further pieces no more is kept, and
+ * what only the piece before has left for this one goes with it.
  */
 static void choose_kept(SparseJob *job)
 {
     const SparsePlan *plan = job->plan;
     const SparseReader *reader = job->reader;
     const SparseIndex *index = reader->index;
-    int all = reader->answered_to >= 0 && plan->target_count &&
-              plan->targets[0] != reader->answered_to + 1;
+    const int reads_on = reader->answered_to >= 0 && plan->target_count &&
+                         plan->targets[0] == reader->answered_to + 1;
+    const int all = reader->answered_to >= 0 && plan->target_count && !reads_on;
     size_t last = plan->step_count;
     FFSparseSnapshot snapshot;
     SparsePicture picture;
@@ -186,6 +188,14 @@ static void choose_kept(SparseJob *job)
         if (i < plan->step_count)
             job->keeps[i] = 1;
     }
+    job->reads_on = reads_on;
+}
+
+static void forget_passed(const SparseJob *job)
+{
+    for (size_t i = 0; job->reads_on && i < job->plan->step_count; i++)
+        if (job->states[i] == SPARSE_STEP_KEPT && !job->keeps[i])
+            sparse_reader_forget(job->reader, job->plan->steps[i].picture);
 }
 
 /* Only so many steps that depend on nothing. */
@@ -239,6 +249,7 @@ int sparse_job_begin(SparseJob *job, SparseReader *reader, const SparsePlan *pla
 
 void sparse_job_end(SparseJob *job)
 {
+    forget_passed(job);
     if (job->plan && job->pictures)
         for (size_t i = 0; i < job->plan->step_count; i++)
             ff_sparse_picture_unref(&job->pictures[i]);

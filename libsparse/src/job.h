@@ -50,6 +50,7 @@ typedef struct SparseJob {
     void *memory; /* of the arrays */
     unsigned char *states; /* [step_count] enum SparseStepState */
     unsigned char *keeps; /* [step_count] 1: the picture may be worth keeping */
+    int reads_on; /* the request begins where the reader's last one has ended */
     FFSparsePicture **pictures; /* [step_count] those still needed */
     size_t *slot_of_step; /* [step_count] first of a chain of slots, or SPARSE_NO_SLOT */
     size_t *next_slot; /* [request.count] */

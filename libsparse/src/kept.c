@@ -99,6 +99,11 @@ FFSparsePicture *sparse_reader_kept(SparseReader *reader, int64_t picture)
     return sparse_cache_get(sparse_pool_cache(reader->pool), &reader->identity, picture);
 }
 
+void sparse_reader_forget(SparseReader *reader, int64_t picture)
+{
+    sparse_cache_forget(sparse_pool_cache(reader->pool), &reader->identity, picture);
+}
+
 int sparse_reader_keeps(const SparseReader *reader)
 {
     return !counts_anew(reader) && sparse_cache_keeps(sparse_pool_cache(reader->pool));

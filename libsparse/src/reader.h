@@ -140,6 +140,10 @@ void sparse_reader_check_identity(SparseReader *reader);
 /* A new reference to a kept picture, or NULL. */
 FFSparsePicture *sparse_reader_kept(SparseReader *reader, int64_t picture);
 
+/* A kept picture that the reader has had is of no use to it any more: it goes, unless another
+ * request has had it, too, or it is an anchor. */
+void sparse_reader_forget(SparseReader *reader, int64_t picture);
+
 /* 1: sparse_reader_keep() may keep something. Thread-safety: safe. */
 int sparse_reader_keeps(const SparseReader *reader);
 
