@@ -214,25 +214,22 @@ class Catalogue:
 
     def _ddra(self, name: str, master: Path, quality: float, say: Say) -> list[Clip]:
         """DDRA files at LeRobot's quality; and with T = 8 for what one frame costs."""
-        wanted: list[tuple[str, str, int, int]] = [
-            ("hevc", "balanced", 32, 0),
-            ("hevc", "fast", 32, 0),
-            ("h264", "balanced", 32, 0),
-            ("h264", "fast", 32, 0),
-            ("h264", "balanced", 8, 1),
-            ("hevc", "balanced", 8, 1),
-            ("h264", "balanced", 8, 0),
-            ("hevc", "balanced", 8, 0),
-            ("h264", "fast", 8, 0),
-            ("hevc", "fast", 8, 0),
+        wanted: list[tuple[str, str, str, int, int]] = [
+            ("ddra", "hevc", "balanced", 32, 0),
+            ("ddra", "hevc", "fast", 32, 0),
+            ("ddra", "h264", "balanced", 32, 0),
+            ("ddra", "h264", "fast", 32, 0),
+            ("ddra-idr", "h264", "balanced", 8, 1),
+            ("ddra-idr", "hevc", "balanced", 8, 1),
+            ("ddra", "h264", "balanced", 8, 0),
+            ("ddra", "hevc", "balanced", 8, 0),
+            ("ddra-fast", "h264", "fast", 8, 0),
+            ("ddra-fast", "hevc", "fast", 8, 0),
         ]
         if self.quick:
             wanted = wanted[2:3]
         clips = []
-        for codec, profile, period, idr in wanted:
-            group = "ddra-idr" if idr else "ddra"
-            if (profile, period) == ("fast", 8):
-                group = "ddra-fast"
+        for group, codec, profile, period, idr in wanted:
             if group not in self.groups:
                 continue
             stem = f"{name}_ddra_{codec}_{profile}_t{period}" + (f"_idr{idr}" if idr else "")
